@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
-from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
+from prototorch.errors import FileError, ModelFileError, PrototorchError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
@@ -18,6 +18,7 @@ from prototorch.interop.caffe.prediction_weights import match_prediction_net
 from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.tokenizer import Tokenizer
 from prototorch.model import Model
 from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
@@ -225,9 +226,14 @@ def run_imports(path: str) -> tuple[str, ...]:
     return names or ()
 
 
-def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[str, Any]]:
-    """The net of an expanded document, and its blocks compile and fit by name; None, or missing, after mistakes."""
+def read_blocks(document: Document, report: Report, is_saved_model: bool = False) -> tuple[Net | None, dict[str, Any]]:
+    """The net of an expanded document, and its blocks compile and fit by name; None, or missing, after mistakes.
+
+    The vocabularies that a text names are read; one in a saved model is a mistake.
+    """
     net, sections = read_net(document, report)
+    if net is not None:
+        _read_vocabularies(net, report, is_saved_model)
     blocks: dict[str, Any] = {}
     for name, block in (("weights", Weights), ("compile", Compile), ("fit", Fit)):
         field = sections.get(name)
@@ -241,9 +247,19 @@ def read_blocks(document: Document, report: Report) -> tuple[Net | None, dict[st
     return net, blocks
 
 
-def model_from_document(document: Document, report: Report) -> Model:
+def _read_vocabularies(net: Net, report: Report, is_saved_model: bool) -> None:
+    for layer in (*net.preprocess, *(node.layer for node in net.nodes)):
+        if isinstance(layer, Tokenizer):
+            span = find_span(layer, layer.file_field)
+            try:
+                layer.resolve(None if is_saved_model else os.path.dirname(span.path) if span is not None else os.curdir)
+            except PrototorchError as error:
+                report.add(str(error), span)
+
+
+def model_from_document(document: Document, report: Report, is_saved_model: bool = False) -> Model:
     """The model of an expanded document. Raises TextError with the mistakes in the report."""
-    net, blocks = read_blocks(document, report)
+    net, blocks = read_blocks(document, report, is_saved_model)
     report.raise_if_any()
     assert net is not None
     return make_model(net, blocks)
@@ -269,7 +285,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     report = Report()
     document = load_text(saved.text, fspath(path), None, overrides, report)
     _state_defaults(document.fields)
-    model = model_from_document(document, report)
+    model = model_from_document(document, report, is_saved_model=True)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     _check_training_state(model, saved, overrides, fspath(path))

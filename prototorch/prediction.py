@@ -15,6 +15,7 @@ from prototorch.data.image_folder import IMAGE_SUFFIXES, find_image_files, folde
 from prototorch.data.image_io import ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.safe_io import is_text, read_head
+from prototorch.data.text_files import read_texts
 from prototorch.errors import DataError, UsageError
 from prototorch.model import Model
 from prototorch.storage.hdf5_source import is_hdf5, read_hdf5
@@ -98,13 +99,16 @@ class Predictions:
 
 
 def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outputs: Sequence[str] = ()) -> Predictions:
-    """Predictions for image files, folders of images, one array file (npy, npz, HDF5), or one CSV table.
+    """Predictions for image files, folders of images, one array file (npy, npz, HDF5), or one CSV table; of a model
+    that reads texts for texts, files of a text per line, tables, and folders of text files.
 
     outputs: names or patterns of layers whose outputs are given in the place of the model's, see `Model.submodel`.
     An image that cannot be read is skipped and reported in ``read_errors``. Raises DataError if no image could be read,
     for a missing path, and for an array of another shape; UsageError for a mixture of kinds.
     """
     part = model.submodel(outputs) if outputs else model
+    if model.net.tokenizers() and not _are_arrays(what):
+        return _with_classes(model, _predict_texts(model, part, what, batch_size), outputs)
     paths: list[str] = []
     tables: list[Path] = []
     for item in what:
@@ -129,10 +133,35 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
         if len(what) == 1 and Path(what[0]).is_dir():
             labels, predictions.target_classes, predictions.splits = folder_labels(Path(what[0]), predictions.names)
             predictions.targets = {"y": np.array(labels, np.int64)} if labels else {}
+    return _with_classes(model, predictions, outputs)
+
+
+def _with_classes(model: Model, predictions: Predictions, outputs: Sequence[str]) -> Predictions:
+    """The predictions with the names of the classes and the kinds of the outputs."""
     predictions.classes = class_names(model)
     kinds = output_kinds(model)
     predictions.kinds = {name: kinds.get(name, "values" if outputs else "scores") for name in predictions.outputs}
     return predictions
+
+
+def _are_arrays(what: Sequence[str]) -> bool:
+    """Whether the first of these is a file of arrays: of ids, where the model reads texts."""
+    path = Path(what[0])
+    try:
+        is_file = path.is_file()
+    except (OSError, ValueError):  # a long text is no path
+        return False
+    head = read_head(path, 16) if is_file else b""
+    return is_npy(head) or is_zip(head) or is_hdf5(head)
+
+
+def _predict_texts(model: Model, part: Model, what: Sequence[str], batch_size: int) -> Predictions:
+    """Predictions for texts; each of ``what`` is a text file of lines, a table, a folder of text files, or a text."""
+    if len(part.net.inputs) != 1:
+        raise UsageError(f"the model reads {len(part.net.inputs)} inputs; `prototorch generate` makes a text of a text")
+    block = model.fit_block.data if model.fit_block is not None else None
+    names, texts = read_texts(what, block.features if block is not None else ())
+    return Predictions(names, _name_outputs(part, part.predict(texts, batch_size=batch_size)))
 
 
 def is_table(path: Path) -> bool:

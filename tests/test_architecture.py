@@ -18,6 +18,9 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.errors", "prototorch.spec", "prototorch.package_files"),
     ("prototorch.text", "prototorch.ops"),
     ("prototorch.schema",),
+    ("prototorch.data.safe_io", "prototorch.data.fingerprint", "prototorch.data.columns", "prototorch.data.shuffling"),
+    ("prototorch.data.dataset",),
+    ("prototorch.data.token_dataset",),
     # ---- backends: the dispatch core, the CPU's levels, CUDA
     ("prototorch.backends",),
     ("prototorch.backends.core",),
@@ -65,7 +68,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.storage",),
     # ---- train: declared blocks and parts, the plans of a step, the training loop
     ("prototorch.train",),
-    ("prototorch.train.plan_cache",),
+    ("prototorch.train.plan_cache", "prototorch.train.text_inputs"),
     ("prototorch.train.preprocessing", "prototorch.train.nan_diagnosis", "prototorch.train.precompile",
      "prototorch.train.summary", "prototorch.train.synthetic_batch"),
     ("prototorch.train.model_notes", "prototorch.train.input_ranges"),

@@ -37,9 +37,9 @@ NAMES = {
         SeparableConv2D SiLU Sigmoid SigmoidCrossentropyLoss Sign SimpleRNN Sin SinePositionEncoding Slice
         SoftShrink Softmax SoftmaxCrossentropyLoss Softplus Softsign SpaceToDepth SpatialDropout1D
         SpatialDropout2D SpatialDropout3D SpatialPyramidPooling2D Split Sqrt Square StochasticPooling2D
-        StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis TakeSamples Tanh ThresholdedReLU Tile
-        TimeDistributed TopK Unfold UpSampling1D UpSampling2D UpSampling3D Variable Where ZeroPadding1D
-        ZeroPadding2D ZeroPadding3D
+        StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis TakeSamples Tanh TextVectorization
+        ThresholdedReLU Tile TimeDistributed TopK Unfold UpSampling1D UpSampling2D UpSampling3D Variable
+        Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge

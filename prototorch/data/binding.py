@@ -101,6 +101,9 @@ class BoundDataset(Dataset):
         array = self._dataset.column_array(column)
         return array if array is None or column not in self._adapters else self._adapters[column](array)
 
+    def sequence_lengths(self) -> dict[str, np.ndarray]:
+        return self._dataset.sequence_lengths()
+
     @property
     def is_sampled(self) -> bool:
         return self._dataset.is_sampled

@@ -14,7 +14,7 @@ from prototorch.data.label_words import describe_word, encode_labels, is_number,
 from prototorch.data.safe_io import printable_path, read_lines
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["read_csv"]
+__all__ = ["column_index", "read_csv", "read_rows"]
 
 MAX_COLUMNS = 1 << 20
 MAX_LINE_BYTES = 1 << 24
@@ -43,7 +43,7 @@ def read_csv(
         DataError: rows of different lengths, fields that are not numbers, an unknown column (with line and column).
     """
     name = name or printable_path(path)
-    rows, lines = _read_rows(path, name)
+    rows, lines = read_rows(path, name)
     labels = [label] if isinstance(label, str | int) else list(label)
     if len(rows) == 1 and not any(is_number(cell) for cell in rows[0]):
         raise DataError(f"{name}: has no rows: its one line has no numbers (a header?)")
@@ -58,10 +58,8 @@ def read_csv(
             raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
     names = header or [str(i) for i in range(width)]
     is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
-    targets = [_column_index(c, names, name, is_table) for c in labels]
-    inputs = [_column_index(c, names, name, is_table) for c in features] or [
-        i for i in range(width) if i not in targets
-    ]
+    targets = [column_index(c, names, name, is_table) for c in labels]
+    inputs = [column_index(c, names, name, is_table) for c in features] or [i for i in range(width) if i not in targets]
     if not inputs:
         raise DataError(f"{name}: has no columns except the target")
     titles = names if is_table else [str(i) for i in range(width)]
@@ -93,7 +91,14 @@ def read_csv(
     return dataset
 
 
-def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]], list[int]]:
+def read_rows(
+    path: str | os.PathLike[str], name: str, *, prefers_tabs: bool = False
+) -> tuple[list[list[str]], list[int]]:
+    """The rows of a table as text, and the line on which each ends; empty lines are left out.
+
+    prefers_tabs: whether a tab in the first line is the delimiter, whatever else it has: texts hold commas.
+    Raises DataError for what is no UTF-8 text, no table, or empty.
+    """
     try:
         text = read_lines(path, MAX_LINE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -101,7 +106,7 @@ def _read_rows(path: str | os.PathLike[str], name: str) -> tuple[list[list[str]]
     if "\0" in text:
         raise DataError(f"{name}: has NUL characters, so it is not a text file")
     first_line = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first_line.count)
+    delimiter = "\t" if prefers_tabs and "\t" in first_line else max(",;\t", key=first_line.count)
     rows, lines = [], []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -128,8 +133,11 @@ def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:
     return first if len(rows) > 1 and any(is_number(cell) for cell in rows[1]) else None
 
 
-def _column_index(column: str | int, names: list[str], name: str, is_table: bool) -> int:
-    """The index of a column. The names are listed for a table of numbers only: another file may hold anything."""
+def column_index(column: str | int, names: list[str], name: str, is_table: bool) -> int:
+    """The index of a column. The names are listed for a table of numbers only: another file may hold anything.
+
+    Raises DataError for a column that is not there.
+    """
     if isinstance(column, str):
         if names.count(column) > 1:
             raise DataError(f"{name}: has {names.count(column)} columns named {column!r}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
 
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
+from prototorch.data.text_source import TextFormat, TextInput, TextKind
 from prototorch.errors import DataError
-from prototorch.schema import Block, Ints, example, field
+from prototorch.schema import Block, Choice, Ints, example, field
 from prototorch.schema.block_source import find_span
 
 __all__ = ["Data"]
@@ -22,7 +24,8 @@ class Data(Block):
 
     ``source`` is the name of a data set (fashion-mnist-mini is always available; fashion-mnist and mnist are searched
     for on this machine) or a path: a folder of images with one folder per class, a list of images (lines
-    ``path label``), IDX files, npz, HDF5 or CSV. The format is detected from the content.
+    ``path label``), IDX files, npz, HDF5 or CSV. The format is detected from the content. Of a model that reads texts,
+    see `TextVectorization`, it is a text file, a table, or a folder of text files with one folder per class.
     """
 
     display_name = "data"
@@ -42,6 +45,13 @@ class Data(Block):
     resize: Literal["stretch", "crop", "pad"] = field("stretch", doc="how images of another aspect ratio are resized")
     pairs: bool = field(False, doc="pairs of samples (left, right); the target is whether their classes are equal")
     limit: int | None = field(None, min=1, doc="number of samples of each split to use, drawn by the seed; none: all")
+    text: TextKind | None = field(
+        None, type=Choice(get_args(TextKind)),
+        doc="how a source holds texts: lines (one a line), table (columns of a CSV or TSV table), files (a folder of "
+        "text files per class), windows (one long text; the target is it one token later), pairs (a table with a text "
+        "and the text to generate from it, which is the label); none: files of a folder, else a table",
+    )  # fmt: skip
+    stride: int | None = field(None, min=1, max=1 << 40, doc="tokens from one window to the next; none: a window")
     shuffle: bool = field(True, doc="whether each epoch has a new order, determined by the seed")
     drop_last: bool = field(False, doc="whether a last batch that is not full is dropped")
     on_error: Literal["fail", "skip"] = field(
@@ -61,6 +71,8 @@ class Data(Block):
         example('data { source: "fashion-mnist-mini" }'),
         example('data { source: "photos"  size: 224  resize: crop  on_error: skip }'),
         example('data { source: "table.csv"  label: "price" }'),
+        example('data { source: "reviews.csv"  text: table  features: "review"  label: "sentiment" }'),
+        example('data { source: "novel.txt"  text: windows  stride: 16 }'),
     ]
 
     @property
@@ -75,7 +87,12 @@ class Data(Block):
         return self if source == self.source else self.replace(source=source)
 
     def open_splits(
-        self, shape: tuple[int | None, ...] | None = None, seed: int = 0, limits: ReadLimits | None = None
+        self,
+        shape: tuple[int | None, ...] | None = None,
+        seed: int = 0,
+        limits: ReadLimits | None = None,
+        texts: Sequence[TextInput] = (),
+        learn: bool = False,
     ) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
@@ -83,12 +100,17 @@ class Data(Block):
             shape: of the model's image input [channels, height, width]; the default for size and colour.
             seed: decides which samples ``limit`` draws.
             limits: on the files that are read, for a block of a saved model.
+            texts: the inputs of a model that reads texts; learn: whether their tokenizers learn a vocabulary.
 
         Raises:
             DataError, ResourceError, UsageError: as `open_source`.
         """
+        if self.text is not None and not texts:
+            raise DataError(f"{self.source}: text: {self.text} is for a model that reads texts; this one has no "
+                            "tokenizer: preprocess { TextVectorization { } }")  # fmt: skip
+        text = TextFormat(self.text, tuple(texts), self.stride, learn) if texts else None
         options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits,
-                                self.text_folder)  # fmt: skip
+                                self.text_folder, text)  # fmt: skip
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
     def open(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> Dataset:
@@ -96,10 +118,15 @@ class Data(Block):
         return self._select(self.open_splits(shape, seed))
 
     def open_train_and_validation(
-        self, shape: tuple[int | None, ...] | None = None, seed: int = 0, limits: ReadLimits | None = None
+        self,
+        shape: tuple[int | None, ...] | None = None,
+        seed: int = 0,
+        limits: ReadLimits | None = None,
+        texts: Sequence[TextInput] = (),
+        learn: bool = False,
     ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape, seed, limits)
+        splits = self.open_splits(shape, seed, limits, texts, learn)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 

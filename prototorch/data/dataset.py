@@ -79,6 +79,11 @@ class Dataset(ABC):
         """The whole column [len, ...] if it is in memory, else None."""
         return None
 
+    def sequence_lengths(self) -> dict[str, np.ndarray]:
+        """The columns that are sequences of token ids, padded at the end with 0, and how many each sample has before
+        the padding: int64 [len]."""
+        return {}
+
     @property
     def is_sampled(self) -> bool:
         """Whether it consists of samples that were drawn at random from another set."""
@@ -215,6 +220,18 @@ class ArrayDataset(Dataset):
         self._arrays = {column: as_column(array, column, name) for column, array in columns.items()}
         self._count = check_equal_lengths(self._arrays, name)
         self.columns = {c: Spec(a.shape[1:], dtype_name(a.dtype)) for c, a in self._arrays.items()}
+        self._sequences: tuple[str, ...] = ()
+
+    def mark_sequences(self, columns: Sequence[str]) -> None:
+        """Say which columns are sequences of token ids, see `sequence_lengths`."""
+        self._sequences = tuple(columns)
+
+    def sequence_lengths(self) -> dict[str, np.ndarray]:
+        lengths = {}
+        for column in self._sequences:
+            steps = self._arrays[column].reshape(len(self), -1) != 0
+            lengths[column] = np.where(steps.any(1), steps.shape[1] - steps[:, ::-1].argmax(1), 0)
+        return lengths
 
     def __len__(self) -> int:
         return self._count
@@ -271,6 +288,9 @@ class Subset(Dataset):
 
     def origin(self, index: int) -> str:
         return self._dataset.origin(int(self._indices[index]))
+
+    def sequence_lengths(self) -> dict[str, np.ndarray]:
+        return {column: lengths[self._indices] for column, lengths in self._dataset.sequence_lengths().items()}
 
     @property
     def is_sampled(self) -> bool:

@@ -23,15 +23,18 @@ def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec],
     """All notes on a set; only columns in memory are looked at. training: whether it is to be learned, so that the
     number of samples of each class, and targets that are all equal, are noted."""
     notes: list[str] = []
+    sequences = dataset.sequence_lengths()  # of token ids: rare tokens, padding and equal texts are usual
     for column in dataset.inputs:
         values = dataset.column_array(column)
+        if column in sequences:
+            continue
         if values is not None and values.ndim == 2 and len(values) >= MIN_SAMPLES:
             notes += _constant_notes(dataset, column, values)
             notes += _copy_notes(dataset, values)
     for output, target in targets.items():
         column = dataset.target_columns[output]
         values = dataset.column_array(column)
-        if values is None or not len(values):
+        if values is None or not len(values) or column in sequences:
             continue
         if target.kind == "classes" and training:
             labels = values if target.ignored_class is None else values[values != target.ignored_class]

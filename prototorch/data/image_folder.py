@@ -242,10 +242,11 @@ def open_image_folder(
     )
 
 
-def find_image_files(folder: str | os.PathLike[str]) -> list[str]:
-    """The image files in a folder and its subfolders, sorted by path; links to folders are not followed."""
+def find_image_files(folder: str | os.PathLike[str], suffixes: frozenset[str] | set[str] = IMAGE_SUFFIXES) -> list[str]:
+    """The image files in a folder and its subfolders (or those with other suffixes), sorted by path; links to folders
+    are not followed."""
     paths: list[str] = []
-    _collect_image_files(os.fspath(folder), 0, paths)
+    _collect_files(os.fspath(folder), suffixes, 0, paths)
     return sorted(paths)
 
 
@@ -365,7 +366,7 @@ def _list_subfolders(folder: Path) -> list[Path]:
         raise DataError(f"{printable_path(folder)}: cannot be read: {error.strerror or error}") from None
 
 
-def _collect_image_files(folder: str, depth: int, paths: list[str]) -> None:
+def _collect_files(folder: str, suffixes: frozenset[str] | set[str], depth: int, paths: list[str]) -> None:
     if depth > MAX_DEPTH:
         raise DataError(f"{printable_path(folder)}: folders are nested deeper than {MAX_DEPTH}")
     try:
@@ -374,8 +375,8 @@ def _collect_image_files(folder: str, depth: int, paths: list[str]) -> None:
                 if entry.name.startswith("."):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    _collect_image_files(entry.path, depth + 1, paths)
-                elif os.path.splitext(entry.name)[1].lower() in IMAGE_SUFFIXES:
+                    _collect_files(entry.path, suffixes, depth + 1, paths)
+                elif os.path.splitext(entry.name)[1].lower() in suffixes:
                     paths.append(entry.path)
     except OSError as error:
         if isinstance(error, DataError):

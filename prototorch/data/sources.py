@@ -34,6 +34,7 @@ from prototorch.data.image_io import ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
+from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
 __all__ = [
@@ -63,6 +64,7 @@ class SourceOptions:
     folder: the folder that is searched first for a named set, and in which the images of a list lie.
     limits: on the data that a saved model names; None: none.
     text_folder: the folder of the text that names the source, for messages; see `source_beside`.
+    text: how texts are read, for a model that reads texts; None: the source holds no texts.
     """
 
     labels: Sequence[str | int] = ()
@@ -72,6 +74,7 @@ class SourceOptions:
     folder: str | None = None
     limits: ReadLimits | None = None
     text_folder: str | None = None
+    text: TextFormat | None = None
 
 
 _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
@@ -124,6 +127,8 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     if options.limits is not None and os.fspath(source) not in options.limits.declared_paths:
         options = replace(options, limits=None)  # the user has named it
     check = partial(options.limits.check, os.fspath(source)) if options.limits is not None else _allow
+    if options.text is not None and not _holds_arrays(path):
+        return open_texts(path, options.text, options.labels, options.features, options.classes, check)
     for _, recognise, open_database in _DATABASE_FORMATS:
         if recognise(path):
             return _with_targets({"train": open_database(path, options)}, options)
@@ -217,6 +222,14 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
     labels = list(options.labels) or [-1]
     label = labels[0] if len(labels) == 1 else labels
     return {"train": read_csv(path, label, options.classes, options.features)}
+
+
+def _holds_arrays(path: Path) -> bool:
+    """Whether a source of a model that reads texts has arrays, of ids, instead."""
+    if path.is_dir():
+        return bool(find_idx_files(path))
+    head = read_head(path, 16)
+    return is_idx(head) or any(recognise(head) for _, recognise, _ in _ARRAY_FORMATS)
 
 
 def _open_idx_file(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> Dataset:

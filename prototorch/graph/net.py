@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.layers.base import Layer
+from prototorch.layers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,33 @@ class Net:
                 return node
         raise KeyError(name)
 
+    def tokenizers(self) -> dict[str, Tokenizer]:
+        """The inputs that are texts: input -> its tokenizer; empty for a net that reads no texts."""
+        names = [i.name for i in self.inputs]
+        found: dict[str, Tokenizer] = {}
+        if self.preprocess and isinstance(first := self.preprocess[0], Tokenizer):
+            found[names[0]] = first
+        for node in self.nodes:
+            if isinstance(node.layer, Tokenizer) and node.bottoms[0] in names:
+                found.setdefault(node.bottoms[0], node.layer)
+        if not found:
+            return {}
+        shared = next(iter(found.values()))
+        indexed = {name for node in self.nodes if node.layer.index_count() is not None for name in node.bottoms}
+        return {n: found.get(n, shared) for n in names if n in found or n in indexed}
+
     def index_inputs(self) -> dict[str, tuple[str, int]]:
         """The inputs that layers read as integers from 0 on: input -> (layer, exclusive upper bound)."""
         indexed: dict[str, tuple[str, int]] = {}
-        names = {i.name for i in self.inputs}
+        source = {i.name: i.name for i in self.inputs}  # a value -> the input that it is
         for node in self.nodes:
+            if isinstance(node.layer, Tokenizer) and node.bottoms[0] in source:
+                source[node.tops[0]] = source[node.bottoms[0]]
+                continue
             count = node.layer.index_count()
             if count is None:
                 continue
-            for name in names.intersection(node.bottoms):
+            for name in {source[bottom] for bottom in node.bottoms if bottom in source}:
                 if name not in indexed or count < indexed[name][1]:
                     indexed[name] = (node.name, count)
         return indexed

@@ -30,6 +30,7 @@ from prototorch.train.config import Fit
 from prototorch.train.dataset_binding import ModelBinding, bind_dataset, index_inputs, targets_of_any_size
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
+from prototorch.train.text_inputs import encode_texts, text_inputs
 
 __all__ = ["DataAdapter", "InputData", "warn_of_overlap"]
 
@@ -63,8 +64,9 @@ class DataAdapter:
         self.read_limits = read_limits
         self.net, self.plan_cache, self.preprocessor = plan_cache.net, plan_cache, preprocessor
 
-    def adapt(self, x: Any, y: Any = None, sample_weight: Any = None) -> InputData:
-        """x as `Model.fit` accepts it. Raises DataError, UsageError."""
+    def adapt(self, x: Any, y: Any = None, sample_weight: Any = None, learn: bool = False) -> InputData:
+        """x as `Model.fit` accepts it; learn: whether a tokenizer without a vocabulary learns that of x. Raises
+        DataError, UsageError."""
         if isinstance(x, str | PathLike):
             x = Data(source=fspath(x))
         if isinstance(x, Data | Dataset) or _is_stream(x):
@@ -72,13 +74,14 @@ class DataAdapter:
                 if value is not None:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
-            return self._open(x)
+            return self._open(x, learn=learn)
         if _gives_samples(x):
             raise UsageError(
                 f"a {type(x).__name__} gives single samples; give DataLoader(dataset, batch_size=32, shuffle=True), "
                 "which makes batches of them"
             )
-        return InputData(x if isinstance(x, Dataset) or _is_stream(x) else self.arrays(x, y, sample_weight))
+        is_set = isinstance(x, Dataset) or _is_stream(x)
+        return InputData(x if is_set else self.arrays(x, y, sample_weight, learn))
 
     def adapt_validation(self, data: Any) -> InputData:
         """``validation_data`` as `Model.fit` accepts it: also (x, y) and (x, y, sample_weight)."""
@@ -98,11 +101,11 @@ class DataAdapter:
         if x is None:
             if block.data is None:
                 raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
-            is_declared, data = True, self._open(block.data, self.read_limits)
+            is_declared, data = True, self._open(block.data, self.read_limits, learn=True)
             if validation is None and block.validation is not None:
                 return data, self._open(block.validation, self.read_limits)
         else:
-            data = self.adapt(x, y, sample_weight)
+            data = self.adapt(x, y, sample_weight, learn=True)
         if validation is not None:
             return data, self.adapt_validation(validation)
         if block.validation_split:
@@ -117,20 +120,26 @@ class DataAdapter:
             return data, None
         return data, InputData(data.validation, data.loader_options, span=data.span)
 
-    def _open(self, data: Data, limits: ReadLimits | None = None) -> InputData:
+    def _open(self, data: Data, limits: ReadLimits | None = None, learn: bool = False) -> InputData:
         shape = self.net.inputs[0].shape if self.net.inputs else None
         span = find_span(data, "source")
         size = _covering_size(self.net)
         if size is not None and data.size is None and shape is not None and data.resize == "stretch":
             shape, data = (*shape[:1], *size), data.replace(resize="crop")
         with located(span):
-            train, validation = data.open_train_and_validation(shape, self.plan_cache.seed, limits)
+            train, validation = data.open_train_and_validation(
+                shape, self.plan_cache.seed, limits, text_inputs(self.net), learn
+            )
         return InputData(train, data.loader_options(), validation, span)
 
-    def arrays(self, x: Any, y: Any = None, sample_weight: Any = None) -> ArrayDataset:
+    def arrays(self, x: Any, y: Any = None, sample_weight: Any = None, learn: bool = False) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
-        names, else of its output; an output whose target is an input has none."""
-        return as_dataset(x, y, sample_weight, inputs=[i.name for i in self.net.inputs], outputs=self._target_names())
+        names, else of its output; an output whose target is an input has none. learn: as for `adapt`."""
+        x = encode_texts(self.net, x, learn)
+        inputs = [i.name for i in self.net.inputs]
+        dataset = as_dataset(x, y, sample_weight, inputs=inputs, outputs=self._target_names())
+        dataset.mark_sequences([name for name in self.net.tokenizers() if name in dataset.columns])
+        return dataset
 
     def make_batches(self, data: InputData, batch_size: int, *, supervised: bool, training: bool = False,
                      shuffle: bool = True, steps: int | None = None) -> BatchSource:  # fmt: skip

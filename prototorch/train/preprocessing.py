@@ -18,6 +18,7 @@ from prototorch.graph.net import Net
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import RANDOM_KEY, LayerContext, Trace, record_layer
 from prototorch.layers.base import Layer
+from prototorch.layers.tokenizer import Tokenizer
 from prototorch.ops.core import use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables, initial_value
@@ -36,13 +37,15 @@ class Preprocessor:
 
     def __init__(self, net: Net, backend: Backend):
         self.net, self.backend = net, backend
+        #: the layers of ``preprocess`` that compute; a tokenizer has made ids of the data before
+        self.layers = tuple(layer for layer in net.preprocess if not isinstance(layer, Tokenizer))
         self.name = net.inputs[0].name if net.inputs else ""
         self._idle_executors: dict[tuple[Spec, bool], list[Executor]] = {}  # used by no thread
 
     @property
     def has_layers(self) -> bool:
         """Whether the model has `preprocess` or `augment` layers."""
-        return bool(self.net.preprocess or self.net.augment)
+        return bool(self.layers or self.net.augment)
 
     def __call__(self, array: np.ndarray, training: bool, key: Callable[[], int] = int) -> np.ndarray:
         """A batch [n, ...], preprocessed, and augmented if ``training``.
@@ -121,7 +124,7 @@ class Preprocessor:
     def _record_layers(self, trace: Trace, value: Value, training: bool) -> Value:
         if not value.spec.is_float:
             value = ops.cast(value, dtype="float32")
-        value = self._record_chain(trace, value, self.net.preprocess, "preprocess")
+        value = self._record_chain(trace, value, self.layers, "preprocess")
         if not training:
             return value
         augmented_sample = self._record_chain(trace, value, self.net.augment, "augment")

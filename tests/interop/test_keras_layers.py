@@ -21,6 +21,7 @@ TOLERANCE = 1e-4
 #: layer classes -> words of the reason why Keras cannot have them, or not with the settings of some examples
 NOT_EXPRESSIBLE = {
     "RMSNormalization": "one axis",
+    "TextVectorization": "needs TensorFlow",
     "AveragePooling2D": "does not count in the mean",
     "CELU": "other settings",
     "CenterCrop": "offset_rounding",

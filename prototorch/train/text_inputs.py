@@ -1,0 +1,63 @@
+"""The inputs of a model that are texts: the tokenizer of each, and texts in memory as ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prototorch.data.text_source import TextInput
+from prototorch.errors import UsageError
+from prototorch.graph.net import InputNode, Net
+from prototorch.layers.tokenizer import Tokenizer, as_texts
+
+__all__ = ["encode_texts", "text_inputs"]
+
+
+def text_inputs(net: Net) -> tuple[TextInput, ...]:
+    """The inputs that are texts, in order; empty for a net that reads none.
+
+    Raises UsageError where a tokenizer's ``output_sequence_length`` is not that of its input.
+    """
+    nodes = {node.name: node for node in net.inputs}
+    return tuple(TextInput(n, t, _sequence_length(nodes[n], t)) for n, t in net.tokenizers().items())
+
+
+def _sequence_length(node: InputNode, tokenizer: Tokenizer) -> int | None:
+    """The number of ids of a sample; None: that of the longest text."""
+    if len(node.shape) != 1:
+        raise UsageError(f"the input {node.name!r} is read by {type(tokenizer).__name__}, whose ids have the shape "
+                         f"[time]: input {{ shape: [64]  dtype: int32 }}, not {list(node.shape)}")  # fmt: skip
+    declared, length = node.shape[0], tokenizer.output_sequence_length
+    if None not in (declared, length) and declared != length and tokenizer is not None:
+        raise UsageError(f"the input {node.name!r} has {declared} steps, and output_sequence_length of its "
+                         f"{type(tokenizer).__name__} is {length}; leave one of them out")  # fmt: skip
+    return declared or length
+
+
+def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
+    """x of `Model.fit` with ids in the place of texts; other values as they are.
+
+    learn: whether a tokenizer without a vocabulary learns that of these texts. Raises UsageError for texts at a model
+    that reads none, and for a tokenizer without a vocabulary.
+    """
+    inputs = text_inputs(net)
+    names = [node.name for node in net.inputs]
+    if isinstance(x, Mapping):
+        given = dict(x)
+    elif isinstance(x, list | tuple) and len(names) > 1 and len(x) == len(names):
+        given = dict(zip(names, x, strict=True))
+    else:
+        given = dict(zip(names, [x], strict=False))
+    texts = {name: found for name, value in given.items() if (found := as_texts(value)) is not None}
+    if not texts:
+        return x
+    for one in inputs:
+        if one.name in texts and learn and not one.encoder.is_adapted():
+            same = [text for other in inputs if other.encoder is one.encoder for text in texts.get(other.name, ())]
+            one.encoder.adapt(same)
+    by_name = {one.name: one for one in inputs}
+    for name, found in texts.items():
+        if name not in by_name:
+            return x  # `as_dataset` refuses it
+        given[name] = by_name[name].encode(found)
+    return given if len(names) > 1 or isinstance(x, Mapping) else given[names[0]]
