@@ -34,10 +34,7 @@ _PUBLIC = {
     "Layer": ("prototorch.layers.base", "Layer"),
     "Module": ("prototorch.eager.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
-    "Tensor": ("prototorch.eager.tensor", "Tensor"),
-    "tensor": ("prototorch.eager.tensor", "tensor"),
-    "grad": ("prototorch.eager.tensor", "grad"),
-    "no_grad": ("prototorch.eager.tensor", "no_grad"),
+    "grad": ("prototorch.eager.functions.gradients", "grad"),
     "training": ("prototorch.eager.layer_call", "training"),
     "manual_seed": ("prototorch.eager.generator", "manual_seed"),
     "Generator": ("prototorch.eager.generator", "Generator"),
@@ -59,19 +56,28 @@ _PUBLIC = {
 }
 
 
-__all__ = ["__version__", *_PUBLIC]
-
-
 def __getattr__(name: str) -> Any:
-    try:
+    if name == "__all__":
+        return ["__version__", *sorted({**_PUBLIC, **_tensor_names()})]
+    if name in _PUBLIC:
         module, attribute = _PUBLIC[name]
-    except KeyError:
-        raise AttributeError(f"prototorch has no attribute {name!r}.{did_you_mean(name, _PUBLIC)}") from None
-    loaded = importlib.import_module(module)
-    value = getattr(loaded, attribute) if attribute else loaded
+        loaded = importlib.import_module(module)
+        value = getattr(loaded, attribute) if attribute else loaded
+    else:
+        names = {} if name.startswith("__") else _tensor_names()
+        if name not in names:
+            hint = did_you_mean(name, [*_PUBLIC, *names])
+            raise AttributeError(f"prototorch has no attribute {name!r}.{hint}")
+        value = names[name]
     globals()[name] = value
     return value
 
 
+def _tensor_names() -> dict[str, Any]:
+    """The names of PyTorch's face: functions of tensors, element types, modes."""
+    names: dict[str, Any] = importlib.import_module("prototorch.eager.namespace").NAMES
+    return names
+
+
 def __dir__() -> list[str]:
-    return sorted([*_PUBLIC, *(name for name in globals() if name.startswith("__"))])
+    return sorted([*_PUBLIC, *_tensor_names(), *(name for name in globals() if name.startswith("__"))])

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.eager.functions.creation import tensor
 from prototorch.eager.layer_call import training as training_phase
-from prototorch.eager.tensor import Tensor, tensor
+from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.graph.symbolic import SymbolicTensor

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch import tensor
 from prototorch.eager.layer_call import weights_of
-from prototorch.eager.tensor import tensor
 from prototorch.layers import Dense
 from prototorch.testing import CHECKS, check_layer, temporary_definitions
 from prototorch.testing.parse_example import parse_layer

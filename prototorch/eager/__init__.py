@@ -1,1 +1,1 @@
-"""Eager mode: tensors, the tape, modules and functions."""
+"""Eager mode: tensors, the tape, layers on tensors, PyTorch's functions."""

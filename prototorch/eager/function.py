@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from prototorch.eager.tensor import Tensor, eager_interpreter, no_grad, tensor
+from prototorch.eager.grad_mode import no_grad
+from prototorch.eager.storage import Storage
+from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op
 
@@ -73,7 +73,8 @@ class Function:
                 raise UsageError(f"{cls.__name__}.forward must return tensors, not a {type(out).__name__}")
         positions = [k for k, i in enumerate(inputs) if isinstance(i, Tensor)]
         op = _FunctionOp(cls, ctx, positions, len(inputs))
-        tensors = eager_interpreter.record(op, [inputs[k] for k in positions], {}, [out.data for out in outputs])
+        tensors = tuple(make_tensor(o._array, o.spec, o.interpreter, Storage()) for o in outputs)
+        outputs[0].interpreter.record(op, tuple(inputs[k] for k in positions), {}, tensors)
         return tensors if isinstance(result, tuple) else tensors[0]
 
 
@@ -85,7 +86,7 @@ class _FunctionOp(Op):
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         output_gradients = [
-            tensor(np.zeros(o.shape, o.dtype)) if g is None else g for g, o in zip(grads, outputs, strict=True)
+            o.interpreter.zeros(o.spec) if g is None else g for g, o in zip(grads, outputs, strict=True)
         ]
         gradients = self.function.backward(self.ctx, *output_gradients)
         gradients = gradients if isinstance(gradients, tuple) else (gradients,)

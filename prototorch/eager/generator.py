@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.eager.functions.creation import tensor
 from prototorch.eager.random_keys import RandomKeys, default_keys
-from prototorch.eager.tensor import Tensor, tensor
+from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 
 __all__ = ["Generator", "default_generator", "keys_of", "manual_seed"]

@@ -10,7 +10,7 @@ weights_of(layer)["kernel"]
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
@@ -18,15 +18,18 @@ from zlib import crc32
 
 import numpy as np
 
+from prototorch.eager.grad_mode import no_grad
+from prototorch.eager.in_place import assign
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.random_keys import default_keys
+from prototorch.eager.registry import tensor_method
+from prototorch.eager.storage import Storage, VariableStorage
+from prototorch.eager.tensor import Tensor
 from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import WeightSource, weight_source
-
-#: makes a tensor of an array without a copy: (array, requires_grad) -> tensor
-TensorFactory = Callable[[np.ndarray, bool], Any]
 
 _training: ContextVar[bool] = ContextVar("prototorch_eager_training", default=False)
 
@@ -73,22 +76,31 @@ def weights_of(layer: Layer) -> dict[str, Any]:
     return layer_state(layer).weights
 
 
-def bound_tensor(make: TensorFactory, source: WeightSource, name: str, requires_grad: bool) -> Any:
+def weight_tensor(array: np.ndarray, requires_grad: bool = True, storage: Storage | None = None) -> Tensor:
+    """A tensor for a weight, of the array itself without a copy."""
+    interpreter = cpu_interpreter()
+    made = interpreter.wrap(interpreter.backend.asarray(array), storage)
+    made._requires_grad = requires_grad
+    return made
+
+
+def bound_tensor(source: WeightSource, name: str, requires_grad: bool) -> Tensor:
     """The tensor of a model's weight, of the same memory; one for each weight while it is alive."""
     array = source.variables[source.prefix + name]
     tensors = source.variables.tensors
-    found = tensors.get(source.prefix + name)
-    if found is None or found.data is not array or found.requires_grad != requires_grad:
-        found = tensors[source.prefix + name] = make(array, requires_grad)
+    found: Tensor | None = tensors.get(source.prefix + name)
+    if found is None or found.array is not array or found.requires_grad != requires_grad:
+        storage = VariableStorage(source.variables, source.prefix + name)
+        found = tensors[source.prefix + name] = weight_tensor(array, requires_grad, storage)
     return found
 
 
 class EagerContext:
     """The `Context` of one eager call of a layer."""
 
-    def __init__(self, make: TensorFactory, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str,
+    def __init__(self, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str,
                  on: bool, key: list[Any], dtype: str):  # fmt: skip
-        self.make, self.state, self.root, self.layer, self.name, self.prefix = make, state, root, layer, name, prefix
+        self.state, self.root, self.layer, self.name, self.prefix = state, root, layer, name, prefix
         self.training, self._key, self._dtype, self._sites = on, key, dtype, 0
 
     @property
@@ -108,7 +120,7 @@ class EagerContext:
         weight = self.state.weights.get(full)
         if source is not None and source.prefix + key in source.variables:
             is_float = source.variables.borrow(source.prefix + key).dtype.kind == "f"
-            weight = self.state.weights[full] = bound_tensor(self.make, source, key, is_trained and is_float)
+            weight = self.state.weights[full] = bound_tensor(source, key, is_trained and is_float)
         if weight is None:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
@@ -118,10 +130,10 @@ class EagerContext:
             array = np.array(values, dtype=dtype or self._dtype)
             requires_grad = is_trained and array.dtype.kind == "f"
             if source is None:
-                weight = self.make(array, requires_grad)
+                weight = weight_tensor(array, requires_grad)
             else:
                 source.variables.create(source.prefix + key, array)
-                weight = bound_tensor(self.make, source, key, requires_grad)
+                weight = bound_tensor(source, key, requires_grad)
             self.state.weights[full] = weight
         if tuple(weight.shape) != tuple(shape):
             raise ShapeError(f"its weight {full!r} has shape {list(weight.shape)}, but would need {list(shape)} here")
@@ -135,12 +147,13 @@ class EagerContext:
     def update(self, name: str, value: Any, always: bool = False) -> None:
         """See `Context.update`; the weight changes at once."""
         if self.training or always:
-            self.state.weights[self.prefix + name].data[...] = value.data
+            with no_grad():
+                assign(self.state.weights[self.prefix + name], value, "a running statistic")
 
     def key(self) -> Any:
         """See `Context.key`: a new one for each call of a layer."""
         if not self._key:
-            self._key.append(self.make(default_keys.next_key(), False))
+            self._key.append(weight_tensor(default_keys.next_key(), False))
         return self._key[0]
 
     def site(self) -> int:
@@ -158,7 +171,7 @@ class EagerContext:
 
     def sublayer(self, name: str, layer: Layer, *inputs: Any) -> Any:
         """See `Context.sublayer`."""
-        inner = EagerContext(self.make, self.state, self.root, layer, f"{self.name}/{name}", f"{self.prefix}{name}/",
+        inner = EagerContext(self.state, self.root, layer, f"{self.name}/{name}", f"{self.prefix}{name}/",
                              self.training, self._key, self._dtype)  # fmt: skip
         return record_layer(inner, layer, inputs)
 
@@ -180,11 +193,11 @@ def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
     for name, weight in layer_state(layer).weights.items():
         full = source.prefix + name
         source.variables.create(full, np.array(weight.numpy()))
-        weight.data = source.variables[full]
+        weight.rebind(source.variables[full], VariableStorage(source.variables, full))
         source.variables.tensors[full] = weight
 
 
-def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,
+def run_layer(layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,
               key: Any = None, name: str | None = None) -> Any:  # fmt: skip
     """Call a layer on tensors; gives a tensor, or a tuple of them.
 
@@ -199,7 +212,7 @@ def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *
     state = layer_state(layer)
     state.losses = []
     dtype = next((t.dtype for t in inputs if t.spec.is_float), "float32")
-    ctx = EagerContext(make_tensor, state, layer, layer, name or layer.name or type(layer).__name__, "",
+    ctx = EagerContext(state, layer, layer, name or layer.name or type(layer).__name__, "",
                        _training.get() if training is None else training,
                        [] if key is None else [key], dtype)  # fmt: skip
     try:
@@ -207,3 +220,11 @@ def run_layer(make_tensor: TensorFactory, layer: Layer, inputs: Sequence[Any], *
     except ModelError as exc:
         reads = ", ".join(str(list(t.shape[1:])) for t in inputs)
         raise ShapeError(f"layer {ctx.name!r} ({type(layer).__name__}): {exc}; it reads {reads}") from exc
+
+
+@tensor_method(name="apply_layer")
+def _apply_layer(self: Tensor, layer: Any, inputs: tuple[Any, ...]) -> Any:
+    """A layer called on tensors runs at once."""
+    if not all(isinstance(i, Tensor) for i in inputs):
+        raise UsageError(f"{type(layer).__name__} is called on tensors and other values at the same time")
+    return run_layer(layer, inputs)

@@ -112,7 +112,7 @@ class Module:
         if errors:
             raise WeightsError(f"{type(self).__name__}: " + "; ".join(errors))
         for name in weights.keys() & state.keys():
-            weights[name].data[...] = state[name]
+            weights[name].array[...] = state[name]
         for layer, key, value in pending:
             layer_state(layer).preset_weights[key] = value
 

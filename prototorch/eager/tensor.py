@@ -1,157 +1,186 @@
-"""Eager tensors: ops on them run at once, with a tape for gradients, in the style of PyTorch and on the same ops.
+"""The tensor of eager mode: an array with a place on the tape, PyTorch's meaning, and the ops of the declared models.
 
 x = pt.tensor([1.0, 2.0], requires_grad=True)
 (x * x).sum().backward()
 x.grad            # tensor([2., 4.])
+
+The class holds what a tensor is; its functions (``x.clamp(min=0)``, ``x + y``) are in `prototorch.eager.functions`, and
+are registered on it (`prototorch.eager.registry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import lru_cache
-from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prototorch import ops
-from prototorch.backends.core import Backend
-from prototorch.backends.cpu import eager_backend
-from prototorch.backends.registry import KernelFn
-from prototorch.eager.layer_call import run_layer
+from prototorch.eager.dtype import DTYPES, DType
+from prototorch.eager.grad_mode import recording
+from prototorch.eager.size import Size
+from prototorch.eager.storage import Storage
+from prototorch.eager.tape import Edge
 from prototorch.errors import UsageError
-from prototorch.ops.core import Op, backward_pass, set_default_interpreter
-from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.operators import OperatorMixin
+from prototorch.ops.reduce import broadcast_to
+from prototorch.ops.view_update import apply_view_steps
 from prototorch.spec import Spec
 
-_recording: ContextVar[bool] = ContextVar("prototorch_recording", default=True)
+if TYPE_CHECKING:
+    from prototorch.eager.view_info import ViewInfo
 
-
-@contextmanager
-def no_grad():
-    """Ops called inside are not put on the tape."""
-    token = _recording.set(False)
-    try:
-        yield
-    finally:
-        _recording.reset(token)
-
-
-class TapeEntry:
-    """One op that ran: its inputs, attributes and outputs. ``number`` gives the order."""
-
-    __slots__ = ("attrs", "inputs", "number", "op", "outputs")
-    _numbers = count()
-
-    def __init__(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], outputs: tuple[Tensor, ...]):
-        self.op, self.inputs, self.attrs, self.outputs = op, tuple(inputs), attrs, outputs
-        self.number = next(self._numbers)
-
-
-class EagerInterpreter:
-    """Runs ops at once on one backend, and records them on the tape where a gradient may be needed."""
-
-    def __init__(self, backend: Backend):
-        self.backend = backend
-        self._tapes: list[list[TapeEntry]] = []
-        self._prepare_cached = lru_cache(maxsize=4096)(self._prepare)
-
-    def _prepare(self, op: Op, ins: tuple[Spec, ...], attrs: tuple) -> tuple[tuple[Spec, ...], bool, KernelFn]:
-        outs = op.infer_spec(*ins, **dict(attrs))
-        several = isinstance(outs, tuple)
-        outs = outs if isinstance(outs, tuple) else (outs,)
-        return outs, several, self.backend.prepare(op, ins, outs, dict(attrs))
-
-    def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Run the op now; gives a tensor, or a tuple of them for an op with several outputs."""
-        outs, several, run = self._prepare_cached(op, tuple(t.spec for t in inputs), tuple(sorted(attrs.items())))
-        arrays = tuple(self.backend.empty(s) for s in outs)
-        with self.backend.run_context():
-            run(tuple(t.data for t in inputs), arrays)
-        outputs = self.record(op, inputs, attrs, arrays)
-        return outputs if several else outputs[0]
-
-    def record(
-        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], arrays: Sequence[Any]
-    ) -> tuple[Tensor, ...]:
-        """The results of an op as tensors, with an entry on the tape where a gradient may be needed."""
-        needs_entry = bool(self._tapes) or (_recording.get() and any(t.requires_grad for t in inputs))
-        outputs = tuple(Tensor(a) for a in arrays)
-        if needs_entry:
-            entry = TapeEntry(op, inputs, attrs, outputs)
-            for t in outputs:
-                t._entry, t.requires_grad = entry, t.spec.is_float
-            for tape in self._tapes:
-                tape.append(entry)
-        return outputs
-
-    def constant(self, array: Any) -> Tensor:
-        """A tensor without a gradient."""
-        return Tensor(self.backend.asarray(np.asarray(array) if isinstance(array, LazyArray) else array))
-
-    def collect(self, work: Callable[[], Any]) -> tuple[Any, list[TapeEntry]]:
-        """The result of ``work()``, and the tape entries of its ops."""
-        self._tapes.append([])
-        try:
-            return work(), self._tapes[-1]
-        finally:
-            self._tapes.pop()
+__all__ = ["Tensor", "make_tensor"]
 
 
 class Tensor(OperatorMixin):
-    """An array with a gradient.
+    """An array of one element type on one device.
 
-    data: the backend's array; grad: the gradient, a Tensor, after `backward`, else None; mask: a bool Tensor or None.
+    grad: the gradient after `backward`, a Tensor, else None. mask: which elements count (a bool Tensor, see
+    `layers.mask_shapes`), or None. interpreter: runs the ops on it. storage: its memory, shared with its views.
+    spec: shape and element type.
     """
 
-    __slots__ = ("__weakref__", "_entry", "data", "grad", "mask", "requires_grad", "spec")
+    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_requires_grad", "_view", "grad", "interpreter", "mask",
+                 "spec", "storage")  # fmt: skip
 
-    def __init__(self, data: Any, requires_grad: bool = False):
-        self.data = data
-        self.spec = Spec(tuple(data.shape), str(data.dtype))
-        self.requires_grad = requires_grad
-        self.grad: Tensor | None = None
-        self.mask: Tensor | None = None
-        self._entry: TapeEntry | None = None
-        if requires_grad and not self.spec.is_float:
-            raise UsageError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
+    _array: Any
+    _edge: Any
+    _view: ViewInfo | None
+    grad: Tensor | None
+    mask: Tensor | None
+    interpreter: Any
+    spec: Spec
+    storage: Storage
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # ------------------------------------------------------------------ what it is
 
     @property
-    def interpreter(self) -> EagerInterpreter:
-        """Runs the ops on tensors."""
-        return eager_interpreter
+    def array(self) -> Any:
+        """The array of the backend (NumPy's or CuPy's)."""
+        return self._array
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """The shape."""
-        return self.spec.shape
+        return Size(self.spec.shape)
 
     @property
-    def dtype(self) -> str:
-        """The element type by NumPy's name."""
-        return self.spec.dtype
+    def dtype(self) -> DType:
+        """The element type."""
+        return DTYPES[self.spec.dtype]
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return len(self.spec.shape)
 
-    def apply_layer(self, layer: Any, inputs: tuple[Any, ...]) -> Any:
-        """A layer called on tensors runs at once (see `engine.eager_layer`)."""
-        if not all(isinstance(i, Tensor) for i in inputs):
-            raise UsageError(f"{type(layer).__name__} is called on tensors and other values at the same time")
-        return run_layer(parameter, layer, inputs)
+    @property
+    def device(self) -> Any:
+        """Where the elements are."""
+        return self.interpreter.device
 
-    def numpy(self) -> np.ndarray:
-        """The elements as a NumPy array."""
-        return eager_interpreter.backend.to_numpy(self.data)
+    # ------------------------------------------------------------------ its place on the tape
 
-    def item(self) -> float:
+    @property
+    def edge(self) -> Any:
+        """Its place on the tape: an `Edge`; the tensor itself, where it is a leaf with a gradient; None for neither."""
+        view = self._view
+        if view is not None and view.graph_version != self.storage.graph_version:
+            _refresh_view(self)
+        return self._edge if self._edge is not None else (self if self._requires_grad else None)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is computed for it: it was asked for, or it was computed from such a tensor."""
+        return self._requires_grad or self.edge is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not value and not self.is_leaf:
+            raise UsageError(
+                "requires_grad: a tensor that was computed from others has a gradient if they have; take detach()"
+            )
+        if value and not self.spec.is_float:
+            raise UsageError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
+        self._requires_grad = bool(value) and self.is_leaf
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op has made it."""
+        edge = self.edge
+        return edge is None or edge is self
+
+    @property
+    def grad_fn(self) -> Any:
+        """The tape's entry of the op that made it, or None."""
+        edge = self.edge
+        return edge.entry if type(edge) is Edge else None
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of its op it is."""
+        edge = self.edge
+        return edge.output if type(edge) is Edge else 0
+
+    @property
+    def _version(self) -> int:
+        """How often its elements have been changed in place."""
+        return self.storage.version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor that it is a view of, or None."""
+        return None if self._view is None else self._view.base
+
+    def is_overlapping(self) -> bool:
+        """Whether several elements share one memory location (after `expand`)."""
+        return self._view is not None and any(name == broadcast_to.name for name, _ in self._view.steps)
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory without the tape, and with a version counter of its own (PyTorch): what is changed through it
+        is not noticed by the tape. Setting it takes the array of another tensor."""
+        return make_tensor(self._array, self.spec, self.interpreter, Storage())
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise UsageError(f"data: expected a tensor, got {type(value).__name__}")
+        if self._requires_grad and not value.spec.is_float:
+            raise UsageError(f"data: a tensor of dtype {value.spec.dtype} cannot require a gradient")
+        self.rebind(value._array, value.storage, value.interpreter)
+
+    def rebind(self, array: Any, storage: Storage, interpreter: Any = None) -> None:
+        """Take another array; the tensor stays what it is on the tape."""
+        self._array, self.storage = array, storage
+        self.spec = Spec(tuple(array.shape), str(array.dtype))
+        self.interpreter = interpreter or self.interpreter
+        self._view = None
+
+    def detach(self) -> Tensor:
+        """The same memory (and version counter) without the tape."""
+        return make_tensor(self._array, self.spec, self.interpreter, self.storage)
+
+    # ------------------------------------------------------------------ Python's and NumPy's protocols
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array: of the same memory on the CPU, else a copy.
+
+        Unlike PyTorch it also takes tensors that require a gradient; ``force`` is accepted for its sake.
+        """
+        found: np.ndarray = self.interpreter.to_numpy(self._array)
+        return found
+
+    def item(self) -> Any:
         """The only element as a Python number. Raises UsageError where there are more, or none."""
         return self._only_element("item()")
+
+    def tolist(self) -> Any:
+        """The elements as Python numbers in nested lists."""
+        return self.numpy().tolist()
 
     def _only_element(self, what: str) -> Any:
         if self.spec.size != 1:
@@ -161,32 +190,10 @@ class Tensor(OperatorMixin):
             )
         return self.numpy().item()
 
-    def detach(self) -> Tensor:
-        """The same array without the tape."""
-        return Tensor(self.data)
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """The sum over some axes, or all."""
-        return ops.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        """The mean over some axes, or all."""
-        return ops.mean(self, axis=axis, keepdims=keepdims)
-
-    def reshape(self, *shape: int) -> Tensor:
-        """The same elements in another shape."""
-        return ops.reshape(self, shape=shape)
-
-    def backward(self, gradient: Tensor | None = None) -> None:
-        """Add to ``grad`` of all tensors with ``requires_grad=True`` that this one was computed from; see `grad`."""
-        leaves = _leaves(self)
-        for leaf, g in zip(leaves, grad(self, leaves, gradient), strict=True):
-            leaf.grad = g if leaf.grad is None else Tensor(leaf.grad.data + g.data)
-
     def __len__(self) -> int:
-        if not self.shape:
+        if not self.spec.shape:
             raise UsageError("len(): the tensor has no dimension; item() gives its number")
-        return self.shape[0]
+        return self.spec.shape[0]
 
     def __contains__(self, value: Any) -> bool:
         return bool((self.numpy() == np.asarray(value)).any())
@@ -204,68 +211,49 @@ class Tensor(OperatorMixin):
         return int(self._only_element("int()"))
 
     def __index__(self) -> int:
-        if self.spec.size != 1 or np.dtype(self.dtype).kind not in "iu":
+        if self.spec.size != 1 or np.dtype(self.spec.dtype).kind not in "iu":
             raise UsageError(
                 f"an index is a tensor of one integer, and this one has the shape {list(self.shape)} and dtype "
-                f"{self.dtype}: take int(tensor)"
+                f"{self.spec.dtype}: take int(tensor)"
             )
         return int(self._only_element("an index"))
 
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
-        return f"tensor({np.array2string(self.numpy(), separator=', ', prefix='tensor(')})"
+        elements = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
+        notes = []
+        if self.spec.dtype not in ("float32", "int64", "bool"):
+            notes.append(f"dtype={self.dtype!r}")
+        if self.device.type != "cpu":
+            notes.append(f"device='{self.device}'")
+        if self.grad_fn is not None:
+            notes.append(f"grad_fn={self.grad_fn!r}")
+        elif self.requires_grad:
+            notes.append("requires_grad=True")
+        return f"tensor({', '.join([elements, *notes])})"
 
 
-def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of the data. Floats of Python become float32, integers int64."""
-    array = np.array(data, dtype=dtype)
-    if dtype is None and array.dtype == np.float64 and not isinstance(data, np.ndarray | np.generic):
-        array = array.astype(np.float32)
-    return Tensor(eager_interpreter.backend.asarray(array), requires_grad)
-
-
-def parameter(array: np.ndarray, requires_grad: bool = True) -> Tensor:
-    """A tensor for a weight, of the array itself without a copy."""
-    return Tensor(eager_interpreter.backend.asarray(array), requires_grad)
-
-
-def _tape_of(root: Tensor) -> list[TapeEntry]:
-    entries: dict[int, TapeEntry] = {}
-    pending = [root]
-    while pending:
-        entry = pending.pop()._entry
-        if entry is not None and entry.number not in entries:
-            entries[entry.number] = entry
-            pending.extend(entry.inputs)
-    return [entries[n] for n in sorted(entries)]
-
-
-def _leaves(root: Tensor) -> list[Tensor]:
-    leaves = {id(t): t for e in _tape_of(root) for t in e.inputs if t.requires_grad and t._entry is None}
-    return list(leaves.values())
-
-
-def grad(
-    output: Tensor, inputs: Sequence[Tensor], gradient: Tensor | None = None, create_graph: bool = False
-) -> list[Tensor]:
-    """Gradients of ``output`` with respect to the inputs; zeros where it does not depend on one.
-
-    gradient: of the output; default 1 for a scalar output. create_graph: whether the result can be differentiated
-    again. Raises UsageError where the output does not depend on a tensor with ``requires_grad=True``.
-    """
-    if not output.requires_grad:
-        raise UsageError("the output was not computed from any tensor with requires_grad=True")
-    if gradient is None:
-        if output.spec.size != 1:
-            raise UsageError(f"the output has shape {list(output.shape)}; pass `gradient=`, or reduce it to a scalar")
-        gradient = tensor(np.ones(output.shape, output.dtype))
-    entries = _tape_of(output)
-    token = _recording.set(create_graph)
+def _refresh_view(view: Tensor) -> None:
+    """Compute the place on the tape of a view whose base has been changed."""
+    info = view._view
+    assert info is not None
+    token = recording.set(True)
     try:
-        gradients = backward_pass(entries, [(output, gradient)], inputs)
+        result = apply_view_steps(info.base, info.steps)
     finally:
-        _recording.reset(token)
-    return [tensor(np.zeros(t.shape, t.dtype)) if g is None else g for t, g in zip(inputs, gradients, strict=True)]
+        recording.reset(token)
+        view._view = info._replace(graph_version=view.storage.graph_version)
+    view._edge, view._array = result._edge, result._array
 
 
-eager_interpreter = EagerInterpreter(eager_backend())
-set_default_interpreter(eager_interpreter)
+_new = object.__new__
+
+
+def make_tensor(array: Any, spec: Spec, interpreter: Any, storage: Storage) -> Tensor:
+    """A tensor of an array without a copy. It is no view, and has no gradient."""
+    t = _new(Tensor)
+    t._array, t.spec, t.interpreter, t.storage = array, spec, interpreter, storage
+    t._edge = t._view = t.grad = t.mask = None
+    t._requires_grad = False
+    return t

@@ -130,8 +130,12 @@ class Op:
         """Whether the op is defined by its decomposition into other ops."""
         return type(self).decompose is not Op.decompose
 
+    def array_view(self, array: Any, **attrs: Any) -> Any | None:
+        """The output as a view of an array, over the same memory; None where there is none."""
+        return None
+
     def inplace_map(self, attrs: Attrs) -> Mapping[int, int]:
-        """The map The map `inplace` for these attributes."""
+        """The map `inplace` for these attributes."""
         return self.inplace
 
     def shape_error(self, message: str) -> ShapeError:

@@ -40,16 +40,19 @@ def backward_pass(applications: Sequence[Application], seeds: Sequence[tuple[Any
     grads: dict[int, Any] = {}
     for value, g in seeds:
         _accumulate_grad(grads, value, g)
+    target_ids = {id(v) for v in targets}
     with use_interpreter(find_interpreter([value for value, _ in seeds])):
         for application in reversed(applications):
-            _propagate(application, grads, needed, within)
+            _propagate(application, grads, needed, target_ids, within)
     return [grads.get(id(v)) for v in targets]
 
 
-def _propagate(application: Application, grads: dict[int, Any], needed: set[int],
+def _propagate(application: Application, grads: dict[int, Any], needed: set[int], target_ids: set[int],
                within: Callable[[Any], AbstractContextManager[Any]]) -> None:  # fmt: skip
     """Add the contribution of one application to the gradients of its inputs."""
-    output_grads = [grads.get(id(o)) for o in application.outputs]
+    output_grads = [  # of a value that is no target, the gradient is not needed after this
+        grads.get(id(o)) if id(o) in target_ids else grads.pop(id(o), None) for o in application.outputs
+    ]
     needs = [id(v) in needed and _is_float(v) for v in application.inputs]
     if all(g is None for g in output_grads) or not any(needs):
         return

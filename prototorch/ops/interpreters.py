@@ -23,6 +23,7 @@ __all__ = [
     "ArrayInterpreter",
     "Interpreter",
     "OpProtocol",
+    "SpecInterpreter",
     "as_value",
     "decomposition",
     "find_interpreter",
@@ -178,7 +179,7 @@ class _Recorder:
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
-class _SpecInterpreter(_Recorder):
+class SpecInterpreter(_Recorder):
     """Evaluates ops on specs alone."""
 
     def value(self, spec: Spec) -> _InterpretedValue:
@@ -216,7 +217,7 @@ def infer_spec_by_decomposition(
     op: OpProtocol, specs: Sequence[Spec], attrs: Mapping[str, Any]
 ) -> Spec | tuple[Spec, ...]:
     """The output specs of a composite op, from its decomposition."""
-    interpreter = _SpecInterpreter()
+    interpreter = SpecInterpreter()
     with use_interpreter(interpreter):
         result = op.decompose(*map(interpreter.value, specs), **attrs)
     return tuple(v.spec for v in result) if isinstance(result, tuple) else result.spec
@@ -224,7 +225,7 @@ def infer_spec_by_decomposition(
 
 def decomposition(op: OpProtocol, specs: Sequence[Spec], attrs: Mapping[str, Any]) -> list[Application]:
     """The applications that a composite op decomposes into; their inputs and outputs are values with a ``spec``."""
-    interpreter = _SpecInterpreter()
+    interpreter = SpecInterpreter()
     with use_interpreter(interpreter):
         _, applications = interpreter.collect(lambda: op.decompose(*map(interpreter.value, specs), **attrs))
     return applications

@@ -188,6 +188,9 @@ class BroadcastTo(Op):
     def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.broadcast_to(x, shape)
 
+    def array_view(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return array.__array_namespace__().broadcast_to(array, shape)
+
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         return ins[0].ndim == outs[0].ndim
 

@@ -41,6 +41,17 @@ class Reshape(Op):
     def reference(self, xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
         return xp.reshape(x, shape)
 
+    def array_view(self, array: Any, shape: tuple[int, ...]) -> Any | None:
+        result = array.reshape(shape)
+        is_view = array.flags.c_contiguous or _address(array) == _address(result)  # a copy begins elsewhere
+        return result if is_view else None
+
+
+def _address(array: Any) -> int:
+    """Where the first element is in memory."""
+    pointer = getattr(array.data, "ptr", None)  # CuPy's
+    return array.ctypes.data if pointer is None else pointer
+
 
 class Transpose(Op):
     """The axes in another order."""
@@ -55,6 +66,9 @@ class Transpose(Op):
 
     def reference(self, xp: Any, x: Any, order: tuple[int, ...]) -> Any:
         return xp.permute_dims(x, order)
+
+    def array_view(self, array: Any, order: tuple[int, ...]) -> Any:
+        return array.transpose(order)
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         return attrs["order"][0] == 0
@@ -116,6 +130,9 @@ class Slice(Op):
 
     def reference(self, xp: Any, x: Any, start: Any, stop: Any, step: Any) -> Any:
         return x[tuple(map(slice, start, stop, step))]
+
+    def array_view(self, array: Any, start: Any, stop: Any, step: Any) -> Any:
+        return array[tuple(map(slice, start, stop, step))]
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         start, stop, step = (attrs[k][0] for k in ("start", "stop", "step"))

@@ -65,7 +65,11 @@ class VersionTracker:
         time."""
         if name in self._exports:
             return None
-        return self._epoch + self._versions[name] + sum(n[0] for names, n in self._writers if name in names)
+        return self._epoch + self._versions[name] + self.count_plan_writes(name)
+
+    def count_plan_writes(self, name: str) -> int:
+        """How often plans have written the array."""
+        return sum(writes[0] for names, writes in self._writers if name in names)
 
     def export(self, name: str) -> np.ndarray:
         """The array for anybody who may read and write it; the same one again while it is alive."""

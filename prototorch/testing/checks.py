@@ -11,8 +11,10 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import cpu
+from prototorch.eager.functions.gradients import grad
 from prototorch.eager.layer_call import layer_state, run_layer
-from prototorch.eager.tensor import Tensor, grad, parameter
+from prototorch.eager.layer_call import weight_tensor as parameter
+from prototorch.eager.tensor import Tensor
 from prototorch.graph.ir import Graph
 from prototorch.graph.symbolic import Input
 from prototorch.graph.trace import RANDOM_KEY
@@ -142,7 +144,7 @@ def _run_eager(case: Case, tensors: list[Tensor], weights: dict[str, np.ndarray]
     if mask is not None:
         tensors[0].mask = parameter(mask, False)
     key = parameter(np.array([1, 2], np.uint64), False)
-    made = run_layer(parameter, case.instance, tensors, training=training, key=key, name=NAME)
+    made = run_layer(case.instance, tensors, training=training, key=key, name=NAME)
     return made if isinstance(made, tuple) else (made,)
 
 
@@ -158,7 +160,7 @@ def _assert_same_gradients(
         return
     known = {f"x{i}": t for i, t in enumerate(tensors)}
     known.update({f"{NAME}/{n}": t for n, t in layer_state(case.instance).weights.items()})
-    for name, found in zip(one.grads, grad(loss, [known[n] for n in one.grads]), strict=True):
+    for name, found in zip(one.grads, grad(loss, [known[n] for n in one.grads], materialize_grads=True), strict=True):
         assert_close(
             found.numpy(),
             plan_results[f"d{name}"],

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from prototorch import ops
+from prototorch import grad, ops, tensor
 from prototorch.eager.function import Function
 from prototorch.eager.generator import manual_seed
 from prototorch.eager.module import Module
-from prototorch.eager.tensor import grad, tensor
 from prototorch.errors import ShapeError, UsageError, WeightsError
 from prototorch.graph.ir import Graph
 from prototorch.layers import BatchNormalization, Dense, Dropout
@@ -93,7 +92,7 @@ def test_it_trains(net):
         loss.backward()
         losses.append(loss.item())
         for weight in net.parameters():
-            weight.data -= 0.1 * weight.grad.data
+            weight.array[...] -= 0.1 * weight.grad.array
     assert losses[-1] < 0.3 * losses[0]
 
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from keras.src.backend import set_keras_mask
 
-from prototorch import ops
-from prototorch.eager.tensor import grad, tensor
+from prototorch import grad, ops, tensor
 from prototorch.losses import Loss
 from tests.keras_random.draw import drawing, seeds
 from tests.keras_random.targets import peer_options, random_output, random_target

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from prototorch.metrics import Metric
 from prototorch.spec import Spec
 from tests.keras_random.differences import differs

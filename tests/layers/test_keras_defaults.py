@@ -10,8 +10,8 @@ import pytest
 from keras.src.activations import ALL_OBJECTS_DICT
 
 import prototorch as pt
+from prototorch import tensor
 from prototorch.constraints import Constraint
-from prototorch.eager.tensor import tensor
 from prototorch.initializers import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer

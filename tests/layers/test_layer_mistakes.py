@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from prototorch.errors import ModelWarning, ShapeError, TextError
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec

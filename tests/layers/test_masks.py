@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch import tensor
 from prototorch.eager.layer_call import training as training_phase
-from prototorch.eager.tensor import tensor
 from prototorch.errors import ModelWarning
 from prototorch.layers.base import Layer
 from prototorch.testing.case import cases

@@ -11,9 +11,9 @@ import torch
 from keras import layers as K
 
 import prototorch as pt
+from prototorch import tensor
 from prototorch.eager.layer_call import training as training_phase
 from prototorch.eager.layer_call import weights_of
-from prototorch.eager.tensor import tensor
 from prototorch.errors import ModelWarning
 from prototorch.layers.base import Layer
 from prototorch.testing.parse_example import parse_layer

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from prototorch import tensor
 from prototorch.backends.cpu import cpu
 from prototorch.eager.layer_call import layer_state, run_layer, training, weights_of
-from prototorch.eager.tensor import parameter, tensor
 from prototorch.errors import ShapeError, TextError, UsageError
 from prototorch.graph.ir import Graph
 from prototorch.initializers import UnitForgetBias
@@ -114,7 +114,7 @@ def test_positions_are_added():
 
 def test_losses_of_activity():
     layer = parse_layer("ActivityRegularization { l1: 0.5  l2: 0.25 }")
-    run_layer(parameter, layer, [tensor([[1.0, -2.0], [3.0, 0.0]])])
+    run_layer(layer, [tensor([[1.0, -2.0], [3.0, 0.0]])])
     assert [float(loss) for loss in layer_state(layer).losses] == [1.5, 1.75]  # means over the batch
 
 

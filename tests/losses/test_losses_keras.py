@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from prototorch import grad, ops, tensor
 from prototorch import losses as L
-from prototorch import ops
 from prototorch.backends.cpu import cpu
-from prototorch.eager.tensor import grad, tensor
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import backward_pass, use_interpreter

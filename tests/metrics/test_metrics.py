@@ -8,7 +8,7 @@ import pytest
 import prototorch as pt
 from prototorch import losses as L
 from prototorch import metrics as M
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.metrics.generic_names import resolve_metric
 from prototorch.spec import Spec

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from prototorch import metrics as M
+from prototorch import tensor
 from prototorch.backends.cpu import cpu
-from prototorch.eager.tensor import tensor
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import use_interpreter

@@ -230,3 +230,13 @@ def largest(x, k):
 for shape, k in [((4,), 1), ((3, 5), 5), ((2, 1, 3), 2), ((0, 3), 2), ((2, 1), 1)]:
     case("top_k", normal(*shape), attrs={"k": k}, oracle=largest)
 case("top_k", np.array([1.0, 3.0, 3.0, 2.0]), attrs={"k": 3}, oracle=largest, gradient=False)
+
+
+def _updated(x, y, steps):
+    out = x.copy()
+    out.T[1:3] = y
+    return out
+
+
+_STEPS = (("transpose", (("order", (1, 0)),)), ("slice", (("start", (1, 0)), ("stop", (3, 2)), ("step", (1, 1)))))
+case("view_update", normal(2, 4), normal(2, 2, seed=1), oracle=_updated, attrs={"steps": _STEPS})

@@ -29,8 +29,8 @@ scale_shift_grad scatter_add_along_axis searchsorted selu sgd_update sigmoid sig
 signbit silu silu_grad simple_rnn_sequence simple_rnn_sequence_grad sin sinh slice slice_grad slice_view
 sliding_windows slogdet softmax softmax_cross_entropy softmax_grad softplus softsign softsign_grad solve sort
 sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split sqrt square squeeze stack static_gather
-static_scatter_add stop_gradient subtract sum swap_axes take take_along_axis tan tanh top_k transpose trunc where
-zeros_like
+static_scatter_add stop_gradient subtract sum swap_axes take take_along_axis tan tanh top_k transpose trunc view_update
+where zeros_like
 """
 NAMES = TEXT.split()
 

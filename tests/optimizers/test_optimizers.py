@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prototorch import optimizers as O
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from prototorch.errors import UsageError
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Zeros

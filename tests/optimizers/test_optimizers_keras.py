@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from prototorch import optimizers as O
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from tests.optimizers.sides import keras_steps, planned_steps, weight
 
 K = keras.optimizers

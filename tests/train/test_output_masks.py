@@ -13,7 +13,7 @@ import pytest
 import prototorch as pt
 from prototorch import losses as L
 from prototorch import metrics as M
-from prototorch.eager.tensor import tensor
+from prototorch import tensor
 from prototorch.errors import ShapeError
 
 # Keras reads its PyTorch variables in a way that NumPy 2 advises against

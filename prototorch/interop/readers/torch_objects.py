@@ -10,14 +10,14 @@ from typing import Any
 from prototorch.interop.element_types import is_known_dtype, stored_dtype
 from prototorch.interop.readers.torch_pickle import PickleError, add_pairs
 
-__all__ = ["DType", "StorageRef", "StorageType", "TensorRef", "reduce_object", "resolve_name"]
+__all__ = ["StorageRef", "StorageType", "TensorRef", "TorchDType", "reduce_object", "resolve_name"]
 
 MAX_DIMENSIONS = 64
 _MAX_EXPANDED = 1 << 20  # elements of a tensor that repeats those of its storage (stride 0)
 
 
 @dataclass(frozen=True, slots=True)
-class DType:
+class TorchDType:
     """``torch.float32``, by its name."""
 
     name: str
@@ -99,7 +99,7 @@ def resolve_name(name: str) -> Any:
     if name in ("torch.storage.UntypedStorage", "torch.UntypedStorage"):
         return StorageType("uint8")
     if module == "torch" and last in _DTYPES:
-        return DType(last)
+        return TorchDType(last)
     if name in _ENUMERATIONS:
         return last
     return None
@@ -138,7 +138,7 @@ def _make_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> TensorRef:
-    if type(dtype) is not DType:
+    if type(dtype) is not TorchDType:
         raise PickleError("a tensor's dtype is none")
     return _check_tensor(storage, dtype.name, offset, shape, strides, metadata)
 

@@ -12,14 +12,15 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.data.columns import gather
-from prototorch.eager.tensor import Tensor, parameter
+from prototorch.eager.layer_call import weight_tensor
+from prototorch.eager.tensor import Tensor
 
 __all__ = ["as_tensor", "is_host_array", "row", "rows", "stack"]
 
 
 def as_tensor(array: Any) -> Tensor:
     """A tensor of the array's own memory, without a gradient."""
-    return parameter(np.asarray(array), requires_grad=False)
+    return weight_tensor(np.asarray(array), requires_grad=False)
 
 
 def is_host_array(tensor: Tensor) -> bool:

@@ -1,0 +1,63 @@
+"""Devices by PyTorch's names: "cpu", "cuda", "cuda:1"."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from prototorch.errors import UsageError
+
+__all__ = ["CPU", "Device", "as_device"]
+
+
+class Device:
+    """Where the elements of a tensor are.
+
+    type: "cpu" or "cuda". index: the number of the GPU, None for the CPU or for the current GPU.
+    Equal to its name: ``x.device == "cuda:0"``.
+    """
+
+    __slots__ = ("index", "type")
+
+    def __init__(self, type: Any, index: int | None = None):
+        name = type.type if isinstance(type, Device) else str(type)
+        if isinstance(type, Device) and index is None:
+            index = type.index
+        found = re.fullmatch(r"(cpu|cuda)(?::(\d{1,4}))?", name)
+        if found is None or (found[2] is not None and index is not None):
+            raise UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'")
+        self.type: str = found[1]
+        self.index: int | None = int(found[2]) if found[2] is not None else index
+        if self.type == "cpu" and self.index is not None and self.index != 0:
+            raise UsageError(f"there is one device 'cpu', and no {name}:{self.index}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            try:
+                other = Device(other)
+            except UsageError:
+                return False
+        return isinstance(other, Device) and (self.type, self.index or 0) == (other.type, other.index or 0)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index or 0))
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}" + (")" if self.index is None else f", index={self.index})")
+
+
+CPU = Device("cpu")
+
+
+def as_device(value: Any) -> Device:
+    """The device that a value names: a Device, its name, or the number of a GPU. Raises UsageError for none."""
+    if isinstance(value, Device):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Device("cuda", value)
+    if isinstance(value, str):
+        return Device(value)
+    raise UsageError(f"expected a device such as 'cpu' or 'cuda:0', got {value!r:.60}")

@@ -1,0 +1,173 @@
+"""Gradients: `Tensor.backward`, `requires_grad_`, hooks, `retain_grad`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from prototorch.eager.backward import accumulate_grad, run_backward
+from prototorch.eager.registry import tensor_method
+from prototorch.eager.tape import Edge
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
+
+__all__ = ["RemovableHandle", "backward", "grad"]
+
+
+@tensor_method(name="backward")
+def _backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
+              create_graph: bool = False, inputs: Any = None) -> None:  # fmt: skip
+    """Add to ``grad`` of all leaves that this tensor was computed from its gradient; see `backward`."""
+    backward([self], [gradient], retain_graph, create_graph, inputs)
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             inputs: Any = None) -> None:  # fmt: skip
+    """Add the gradients of tensors to ``grad`` of the leaves that they were computed from (PyTorch's
+    autograd.backward).
+
+    grad_tensors: the gradients of the tensors; None is 1, for a scalar. retain_graph: whether it can be called again
+    (default: ``create_graph``). create_graph: whether the gradients can be differentiated. inputs: the tensors whose
+    ``grad`` is added to, instead of all leaves.
+
+    Raises UsageError where a tensor has no gradient, where a value that the gradient needs was changed in place, and
+    where an earlier call has freed the graph.
+    """
+    outputs = _as_list(tensors)
+    seeds = [None] * len(outputs) if grad_tensors is None else _as_list(grad_tensors)
+    if len(seeds) != len(outputs):
+        raise UsageError(f"backward: {len(seeds)} gradients for {len(outputs)} tensors")
+    targets = None if inputs is None else _as_list(inputs)
+    goals, found = run_backward(outputs, seeds, targets, create_graph=create_graph,
+                                retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
+    used = {id(s) for s in seeds if s is not None}
+    for k, (goal, g) in enumerate(zip(goals, found, strict=True)):
+        leaf = goal if isinstance(goal, Tensor) else None if targets is None else targets[k]
+        if g is not None and leaf is not None:
+            accumulate_grad(leaf, g, create_graph, used)
+            for hook in list(leaf.__dict__.get("post_hooks", ())):
+                hook(leaf)
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
+         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Any, ...]:  # fmt: skip
+    """The gradients of outputs with respect to inputs, a tuple; ``grad`` of no tensor changes (PyTorch's
+    autograd.grad).
+
+    grad_outputs: the gradients of the outputs; None is 1, for a scalar. retain_graph: whether the graph can be used
+    again (default: ``create_graph``). create_graph: whether the result can be differentiated. allow_unused: an input
+    that no output depends on gives None instead of an error; ``materialize_grads``: zeros instead of None.
+
+    Raises UsageError as `backward` does, and for an input that no output depends on.
+    """
+    if not only_inputs or is_grads_batched:
+        raise UsageError("grad: only_inputs=False and is_grads_batched=True are not possible; call grad for each")
+    if materialize_grads and allow_unused is False:
+        raise UsageError("grad: materialize_grads=True gives zeros for unused inputs; leave out allow_unused=False")
+    results, targets = _as_list(outputs), _as_list(inputs)
+    seeds = [None] * len(results) if grad_outputs is None else _as_list(grad_outputs)
+    if len(seeds) != len(results):
+        raise UsageError(f"grad: {len(seeds)} gradients for {len(results)} outputs")
+    for k, t in enumerate(targets):
+        if not isinstance(t, Tensor) or not t.requires_grad:
+            raise UsageError(f"grad: input {k} does not require a gradient: set requires_grad=True before it is used")
+    _, found = run_backward(results, seeds, targets, create_graph=create_graph,
+                            retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
+    for k, (t, g) in enumerate(zip(targets, found, strict=True)):
+        if g is None:
+            if materialize_grads:
+                found[k] = t.interpreter.zeros(t.spec)
+            elif not allow_unused:
+                raise UsageError(
+                    f"grad: no output depends on input {k}, of shape {list(t.shape)}; allow_unused=True gives None for "
+                    "it, materialize_grads=True zeros"
+                )
+    return tuple(found)
+
+
+def _as_list(values: Any) -> list[Any]:
+    return [values] if isinstance(values, Tensor) else list(values)
+
+
+class RemovableHandle:
+    """Removes a hook: `remove`, or the end of a ``with`` block."""
+
+    def __init__(self, hooks: list[Any], hook: Any):
+        self._hooks, self._hook = hooks, hook
+
+    def remove(self) -> None:
+        """Remove the hook."""
+        self._hooks[:] = [h for h in self._hooks if h is not self._hook]
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def _hooks_of(tensor: Tensor) -> list[Any]:
+    edge = tensor.edge
+    if edge is None:
+        raise UsageError("a hook needs a tensor with a gradient, and this one does not require one")
+    if type(edge) is Edge:
+        if edge.entry.hooks is None:
+            edge.entry.hooks = {}
+        hooks: list[Any] = edge.entry.hooks.setdefault(edge.output, [])
+        return hooks
+    found: list[Any] = tensor.__dict__.setdefault("hooks", [])
+    return found
+
+
+@tensor_method
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+    """Call ``hook(gradient)`` when the gradient of this tensor is computed; what it returns, if not None, is the
+    gradient from there on (PyTorch). Gives a handle whose `remove` takes the hook away."""
+
+    def own(gradient: Tensor) -> Tensor | None:
+        return hook(gradient)
+
+    hooks = _hooks_of(self)
+    hooks.append(own)
+    return RemovableHandle(hooks, own)
+
+
+@tensor_method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
+    """Call ``hook(tensor)`` after a backward pass has added to the ``grad`` of this leaf (PyTorch)."""
+    if not self.is_leaf or not self.requires_grad:
+        raise UsageError("register_post_accumulate_grad_hook: expected a leaf that requires a gradient")
+    hooks = self.__dict__.setdefault("post_hooks", [])
+
+    def own(tensor: Tensor) -> None:
+        hook(tensor)
+
+    hooks.append(own)
+    return RemovableHandle(hooks, own)
+
+
+@tensor_method
+def retain_grad(self: Tensor) -> None:
+    """Have a tensor that was computed from others keep its gradient in ``grad``, too (PyTorch)."""
+    if self.is_leaf or "retains_grad" in self.__dict__:
+        if not self.requires_grad:
+            raise UsageError("retain_grad: the tensor does not require a gradient")
+        return
+    self.__dict__["retains_grad"] = True
+    reference = weakref.ref(self)
+
+    def keep(gradient: Tensor) -> None:
+        tensor = reference()
+        if tensor is not None:
+            tensor.grad = gradient.detach() if tensor.grad is None else tensor.grad + gradient
+
+    _hooks_of(self).append(keep)
+
+
+@tensor_method
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Set ``requires_grad``; gives the tensor."""
+    self.requires_grad = requires_grad
+    return self

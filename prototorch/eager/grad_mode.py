@@ -1,0 +1,86 @@
+"""Whether ops are recorded for gradients: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from functools import wraps
+from typing import Any
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "recording", "set_grad_enabled"]
+
+#: whether ops on tensors are recorded
+recording: ContextVar[bool] = ContextVar("prototorch_recording", default=True)
+
+
+class _GradMode:
+    """A context, and a decorator of functions, inside which recording is on or off."""
+
+    mode: bool
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> Any:
+        self._tokens.append(recording.set(self.mode))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        recording.reset(self._tokens.pop())
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        mode = self.mode
+
+        @wraps(function)
+        def within(*args: Any, **options: Any) -> Any:
+            token = recording.set(mode)
+            try:
+                return function(*args, **options)
+            finally:
+                recording.reset(token)
+
+        return within
+
+
+class no_grad(_GradMode):
+    """Ops called inside are not recorded (PyTorch): ``with pt.no_grad():``, or ``@pt.no_grad()`` before a function."""
+
+    mode = False
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
+
+class enable_grad(no_grad):
+    """Ops called inside are recorded, also within `no_grad` (PyTorch)."""
+
+    mode = True
+
+
+class inference_mode(_GradMode):
+    """As `no_grad` (PyTorch's inference_mode, whose tensors are ordinary ones here)."""
+
+    def __init__(self, mode: bool = True):
+        super().__init__()
+        self.mode = not mode
+
+
+class set_grad_enabled(_GradMode):
+    """Turn recording on or off, at once, and as a context until its end (PyTorch)."""
+
+    def __init__(self, mode: bool):
+        super().__init__()
+        self.mode = bool(mode)
+        self._tokens.append(recording.set(self.mode))
+
+    def __enter__(self) -> Any:
+        return self
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded here."""
+    return recording.get()

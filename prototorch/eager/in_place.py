@@ -1,0 +1,93 @@
+"""Changing a tensor in place: the one way by which its elements change, with versions and gradients.
+
+What is written enters the tape as PyTorch has it (CopySlices): a tensor that is not a view takes the place of the new
+value; where a view is written to, the tensor that it is a view of becomes a `view_update`, and other views of it find
+their new place when they are next used.
+"""
+
+from __future__ import annotations
+
+from prototorch import ops
+from prototorch.eager.grad_mode import recording
+from prototorch.eager.tape import Edge, protect_saved
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import ShapeError, UsageError
+
+__all__ = ["assign"]
+
+
+def assign(target: Tensor, value: Tensor, name: str = "an in-place change", since: int | None = None) -> Tensor:
+    """Overwrite the elements of ``target`` with ``value``, which is cast to its dtype and broadcast to its shape.
+
+    name: the function, for messages. since: a number below those of the tape entries that computed ``value`` from the
+    old elements; what they saved of these is copied first.
+
+    Gives the target. Raises UsageError for a leaf that requires a gradient while ops are recorded, for a tensor of
+    which several elements share one memory location (after `expand`), and ShapeError where the shapes do not fit.
+    """
+    if value is target:
+        return target
+    _check_shape(target, value, name)
+    if target.is_overlapping():
+        raise UsageError(
+            f"{name}: several elements of the tensor share one memory location (after expand); clone() it first"
+        )
+    is_recorded = recording.get() and target.spec.is_float and (target.requires_grad or value.requires_grad)
+    if is_recorded:
+        _check_leaf(target, name)
+    if value.spec.dtype != target.spec.dtype:
+        value = ops.cast(value, dtype=target.spec.dtype)
+    if is_recorded:
+        if value.shape != target.shape:
+            value = ops.broadcast_to(value, shape=target.spec.shape)
+        if since is not None and value.edge is not None:
+            protect_saved([value.edge], target.storage, since)
+    target.interpreter.write(target, value)
+    if is_recorded or not target.interpreter.has_memory:
+        _move_on_tape(target, value)
+    return target
+
+
+def _check_shape(target: Tensor, value: Tensor, name: str) -> None:
+    wide, narrow = target.spec.shape, value.spec.shape
+    extra = len(narrow) - len(wide)
+    fits = all(n == 1 for n in narrow[: max(extra, 0)]) and all(
+        b in (1, a) for a, b in zip(reversed(wide), reversed(narrow), strict=False)
+    )
+    if not fits or extra > 0:
+        raise ShapeError(
+            f"{name}: a tensor of shape {list(wide)} cannot take elements of shape {list(narrow)}, which do not "
+            "broadcast to it"
+        )
+
+
+def _check_leaf(target: Tensor, name: str) -> None:
+    base = target if target._view is None else target._view.base
+    for tensor, what in ((target, "a leaf tensor"), (base, "a view of a leaf tensor")):
+        if tensor.is_leaf and tensor.requires_grad:
+            raise UsageError(
+                f"{name}: {what} that requires a gradient is changed in place; do it inside `with pt.no_grad():` "
+                "(an update of a weight), or compute with a copy (clone())"
+            )
+
+
+def _move_on_tape(target: Tensor, value: Tensor) -> None:
+    """Give the target the value's place on the tape, and the tensor that it is a view of a new one."""
+    view, storage = target._view, target.storage
+    if view is None:
+        _take_place(target, value)
+        storage.graph_version += 1
+        return
+    base = view.base
+    interpreter = base.interpreter
+    updated = interpreter.view_update(base, value, view.steps)
+    storage.graph_version += 1
+    _take_place(base, updated)  # the target finds its own place when it is next used, as all views of the base do
+
+
+def _take_place(target: Tensor, value: Tensor) -> None:
+    edge = value.edge
+    if edge is not None and not isinstance(edge, Edge):  # a leaf: the target is what an op made of it
+        edge = value.interpreter.identity_edge(value)
+    target._edge = edge
+    target._requires_grad = False

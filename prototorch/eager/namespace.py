@@ -1,0 +1,30 @@
+"""The names of PyTorch's face that `prototorch` itself has: functions of tensors, element types, modes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from prototorch.eager import device, dtype, grad_mode, size, tensor
+from prototorch.eager.registry import FUNCTIONS
+
+for _module in ("functions", "layer_call"):
+    importlib.import_module(f"prototorch.eager.{_module}")
+
+__all__ = ["NAMES"]
+
+_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled")
+_TYPES = ("get_default_dtype", "set_default_dtype", "promote_types")
+
+#: the public names and what they are
+NAMES: dict[str, Any] = {
+    **FUNCTIONS,
+    **dtype.DTYPES,
+    **{name: dtype.DTYPES[known] for name, known in dtype.ALIASES.items()},
+    **{name: getattr(grad_mode, name) for name in _MODES},
+    **{name: getattr(dtype, name) for name in _TYPES},
+    "dtype": dtype.DType,
+    "device": device.Device,
+    "Size": size.Size,
+    "Tensor": tensor.Tensor,
+}

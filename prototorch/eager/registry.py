@@ -1,0 +1,65 @@
+"""The registry of PyTorch's functions on tensors: a function that is there is a name of the package and a method.
+
+    @tensor_function(in_place=True)
+    def clamp(input, min=None, max=None): ...
+
+makes ``pt.clamp(x, min=0)``, ``x.clamp(min=0)`` and ``x.clamp_(min=0)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+from prototorch.eager.in_place import assign
+from prototorch.eager.tape import next_entry_number
+from prototorch.eager.tensor import Tensor
+
+__all__ = ["FUNCTIONS", "tensor_function", "tensor_method"]
+
+#: functions of the package by name
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def tensor_function(function: Any = None, *, name: str = "", method: bool = True, in_place: bool = False,
+                    aliases: Sequence[str] = ()) -> Any:  # fmt: skip
+    """Register a function of tensors by its name (or ``name``, where its own is another thing in Python): ``pt.NAME``;
+    with ``method`` also ``Tensor.NAME``; with ``in_place`` ``Tensor.NAME_``, which overwrites the tensor with the
+    result. aliases: further names."""
+
+    def register(function: _Function) -> _Function:
+        for known in (name or function.__name__.rstrip("_"), *aliases):
+            FUNCTIONS[known] = function
+            if method:
+                setattr(Tensor, known, function)
+            if in_place:
+                setattr(Tensor, f"{known}_", in_place_form(function, f"{known}_"))
+        return function
+
+    return register if function is None else register(function)
+
+
+def tensor_method(function: Any = None, *, name: str = "") -> Any:
+    """Register a method of tensors that is no function of the package."""
+
+    def register(function: _Function) -> _Function:
+        setattr(Tensor, name or function.__name__, function)
+        return function
+
+    return register if function is None else register(function)
+
+
+def in_place_form(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The method that overwrites the tensor with the function's result, which must broadcast to its shape."""
+
+    @wraps(function)
+    def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        since = next_entry_number()
+        return assign(self, function(self, *args, **options), name, since)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"As `{name[:-1]}`, in place: the tensor takes the result."
+    return method

@@ -1,0 +1,46 @@
+"""The memory of tensors: one storage for a tensor and all views of it, with one version counter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Storage", "VariableStorage"]
+
+
+class Storage:
+    """The memory that a tensor and its views have in common.
+
+    version: counts the changes of its elements. graph_version: counts the changes of the tensor that the views are of
+    as the tape knows it, after which a view's place on the tape is another one.
+    """
+
+    __slots__ = ("graph_version", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.graph_version = 0
+
+    def mark_changed(self) -> None:
+        """Count a change of the elements."""
+        self.version += 1
+
+
+class VariableStorage(Storage):
+    """The storage of a model's weight: that a step of `fit` writes it counts as a change here, and a change here is
+    known to the runtime."""
+
+    __slots__ = ("_own_changes", "name", "variables")
+
+    def __init__(self, variables: Any, name: str):
+        self.graph_version = 0
+        self.variables, self.name, self._own_changes = variables, name, 0
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The changes made here and by plans."""
+        count: int = self._own_changes + self.variables.versions.count_plan_writes(self.name)
+        return count
+
+    def mark_changed(self) -> None:
+        self._own_changes += 1
+        self.variables.versions.mark_changed(self.name)
