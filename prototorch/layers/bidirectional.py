@@ -9,6 +9,7 @@ from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.mask_shapes import expand_mask, steps_mask
 from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.layers.rnn import RNN
 from prototorch.schema import example, field
 
 
@@ -38,14 +39,16 @@ class Bidirectional(Layer):
                 inputs=[(3, 2), (2,), (2,)]),
         example("Bidirectional { merge_mode: ave  LSTM { units: 2 }  backward_layer: LSTM { units: 2  use_bias: false"
                 "  go_backwards: true } }", inputs=[(3, 2)]),
+        example("Bidirectional { RNN { return_sequences: true  LSTMCell { units: 2 }  GRUCell { units: 2 } } }",
+                inputs=[(3, 2)], mask=(3, 1, 2)),
         example("Bidirectional { merge_mode: mul  GRU { units: 2  return_sequences: true  return_state: true } }",
                 inputs=[(3, 2)]),
     ]  # fmt: skip
 
     def check(self) -> None:
         for name, layer in (("layer", self.layer), ("backward_layer", self.backward_layer)):
-            if layer is not None and not isinstance(layer, RecurrentLayer):
-                names = ", ".join(RecurrentLayer.members())
+            if layer is not None and not isinstance(layer, RecurrentLayer | RNN):
+                names = ", ".join((*RecurrentLayer.members(), RNN.__name__))
                 self.refuse(f"the layer inside must be a recurrent layer ({names}), not {type(layer).__name__}", name)
         forward, backward = self.directions()
         if forward.go_backwards == backward.go_backwards:

@@ -8,18 +8,14 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.gated_unit import GatedUnit
 from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.layers.recurrent_cell import GatedCell
 from prototorch.schema import example, field
 
 
-class GRU(RecurrentLayer):
-    """The gated recurrent unit (Cho et al., 2014; Keras). The gates lie in the order z, r, h.
-
-    Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with
-    ``return_state`` also the last state. A second input is the first state. Weights: ``kernel`` [n, 3 units],
-    ``recurrent_kernel`` [units, 3 units], ``bias`` [2, 3 units] (the input's and the state's) with
-    ``reset_after``, else [3 units].
-    """
+class _GRUGates(GatedUnit):
+    """What the layer and its cell have in common."""
 
     positional = ("units", "activation", "recurrent_activation", "use_bias")
     units: int = field(min=1, doc="The number of outputs.")
@@ -31,15 +27,7 @@ class GRU(RecurrentLayer):
         doc="Whether the reset gate acts after the matrix product (cuDNN, PyTorch) or before it (the paper).",
     )
 
-    inputs = (1, 2)
     gates = 3
-    examples = [
-        example("GRU { units: 3 }", inputs=[(4, 2)]),
-        example("GRU { units: 2  reset_after: false  return_sequences: true }", inputs=[(3, 2)], mask=(3, 1, 2)),
-        example("GRU { units: 2  use_bias: false  go_backwards: true  return_state: true }", inputs=[(3, 2), (2,)]),
-        example("GRU { units: 2  reset_after: false  activation: LeakyReLU { } }", inputs=[(2, 2)]),
-        example("GRU { units: 2  dropout: 0.25  recurrent_dropout: 0.5 }", inputs=[(3, 4)]),
-    ]
 
     def biases(self, ctx: Context) -> tuple[Any, Any]:
         wide = 3 * self.units
@@ -68,3 +56,38 @@ class GRU(RecurrentLayer):
         part = r * (product(h, 2) + biases[2]) if self.reset_after else product(r * h, 2)
         new = ctx.sublayer("activation", self.activation, xh + part)
         return [z * h + (1 - z) * new]
+
+
+class GRU(_GRUGates, RecurrentLayer):
+    """The gated recurrent unit (Cho et al., 2014; Keras). The gates lie in the order z, r, h.
+
+    Input [batch, time, n], output [batch, units], or [batch, time, units] with ``return_sequences``; with
+    ``return_state`` also the last state. A second input is the first state. Weights: ``kernel`` [n, 3 units],
+    ``recurrent_kernel`` [units, 3 units], ``bias`` [2, 3 units] (the input's and the state's) with
+    ``reset_after``, else [3 units].
+    """
+
+    inputs = (1, 2)
+    examples = [
+        example("GRU { units: 3 }", inputs=[(4, 2)]),
+        example("GRU { units: 2  reset_after: false  return_sequences: true }", inputs=[(3, 2)], mask=(3, 1, 2)),
+        example("GRU { units: 2  use_bias: false  go_backwards: true  return_state: true }", inputs=[(3, 2), (2,)]),
+        example("GRU { units: 2  reset_after: false  activation: LeakyReLU { } }", inputs=[(2, 2)]),
+        example("GRU { units: 2  dropout: 0.25  recurrent_dropout: 0.5 }", inputs=[(3, 4)]),
+    ]
+
+
+class GRUCell(_GRUGates, GatedCell):
+    """One step of `GRU` (Keras): ``RNN { GRUCell { units: 3 } }`` runs it over a sequence.
+
+    Inputs x [batch, n] and the state [batch, units] (zeros if not given); outputs the output and the new state, which
+    are equal. Weights as those of `GRU`.
+    """
+
+    inputs = (1, 2)
+    layer_class = GRU
+    examples = [
+        example("GRUCell { units: 3 }", inputs=[(4,), (3,)]),
+        example("GRUCell { units: 2  reset_after: false  activation: relu }", inputs=[(3,), (2,)]),
+        example("GRUCell { units: 2  use_bias: false  dropout: 0.5  recurrent_dropout: 0.25 }", inputs=[(3,)]),
+    ]

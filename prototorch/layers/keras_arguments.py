@@ -16,6 +16,7 @@ LAYER_ARGUMENTS = {
     "seed": neutral(None, hint=_SEED),
     "activity_regularizer": neutral(None, hint="put a layer ActivityRegularization(l1=, l2=) behind it"),
     "stateful": neutral(False, hint="states are outputs: return_state=True gives them, and the next call takes them"),
+    "zero_output_for_mask": neutral(False, hint="a masked step repeats the output before it; a Multiply makes it 0"),
     "unroll": neutral(False, True, hint="a plan runs the steps in one kernel"),
     "use_cudnn": neutral("auto", True, False, None, hint="the backend chooses the kernel"),
     "flash_attention": neutral(None, True, False, hint="the backend chooses the kernel"),

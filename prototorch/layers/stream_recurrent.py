@@ -10,9 +10,8 @@ from prototorch import ops
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.recurrent_steps import MAX_STEPS
 from prototorch.schema import field
-
-MAX_STEPS = 10_000  # of an input: each is recorded with ops of its own
 
 
 class StreamRecurrentLayer(Layer, abstract=True):

@@ -41,6 +41,10 @@ NOT_EXPRESSIBLE = {
     "Rescaling": "no scale here is negative",
     "Resizing": "keep_aspect_ratio",
     "SinePositionEncoding": "no position encoding",
+    "RotaryEmbedding": "no rotary embedding",
+    "RNN": "cells are not written",
+    "Bidirectional": "cells are not written",
+    **dict.fromkeys(("SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"), "a cell alone"),
 }
 #: what Keras computes in another way on PyTorch than on its other back ends, which compute as we do
 PEER_DIFFERS = ("padding: same", "interpolation: bicubic")

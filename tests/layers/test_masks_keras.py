@@ -189,6 +189,10 @@ def peer(layer):
     arguments = {p.name: values[p.name] for p in needs if p.name != "self"}
     if isinstance(arguments.get("layer"), Layer):
         arguments["layer"] = K.LSTM(2)
+    if "cell" in arguments:
+        arguments["cell"] = K.LSTMCell(2)
+    if "cells" in arguments:
+        arguments["cells"] = [K.LSTMCell(2)]
     if "activation" in arguments:
         arguments["activation"] = "relu"
     return cls(**arguments)

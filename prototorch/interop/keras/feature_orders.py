@@ -16,13 +16,15 @@ import numpy as np
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
-from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.layers.gated_unit import RecurrentWeights
+from prototorch.layers.projected_attention import ProjectedAttention
 from prototorch.spec import Spec
 
 __all__ = ["NetOrders", "Order"]
 
 _RESHAPING = (layers.Flatten, layers.Reshape)
-_FOLDING = (layers.Dense, RecurrentLayer, layers.Bidirectional, layers.MultiHeadAttention,
+_FOLDING = (layers.Dense, RecurrentWeights, layers.Bidirectional, ProjectedAttention, layers.Attention,
+            layers.AdditiveAttention, layers.RNN,
             layers.TimeDistributed, layers.Embedding, layers.Permute, layers.RepeatVector, layers.Dot)  # fmt: skip
 
 

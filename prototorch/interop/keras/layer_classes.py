@@ -35,20 +35,19 @@ OUR_ACTIVATIONS: Mapping[str, str] = {theirs: ours for ours, theirs in ACTIVATIO
 }  # fmt: skip
 #: layers that Keras has under the same name
 SAME_IN_KERAS = frozenset({
-    "ActivityRegularization", "AdaptiveAveragePooling2D", "Add", "AlphaDropout", "Average", "AveragePooling1D",
-    "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Bidirectional", "CenterCrop", "Concatenate",
-    "Conv1D",
-    "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Cropping1D", "Cropping2D",
-    "Cropping3D", "Dense", "DepthwiseConv1D", "DepthwiseConv2D", "Dot", "Dropout", "ELU", "Embedding", "Flatten",
-    "GRU", "GaussianDropout", "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D",
-    "GlobalAveragePooling3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
+    "ActivityRegularization", "AdaptiveAveragePooling2D", "Add", "AdditiveAttention", "AlphaDropout", "Attention",
+    "Average", "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Bidirectional",
+    "CenterCrop", "Concatenate", "Conv1D", "Conv1DTranspose", "Conv2D", "Conv2DTranspose", "Conv3D",
+    "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Cropping1D", "Cropping2D", "Cropping3D", "Dense",
+    "DepthwiseConv1D", "DepthwiseConv2D", "Dot", "Dropout", "ELU", "Embedding", "Flatten", "GRU", "GaussianDropout",
+    "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D",
+    "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization", "GroupQueryAttention",
     "LSTM", "LayerNormalization", "LeakyReLU", "Masking", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum",
     "Minimum", "MultiHeadAttention", "Multiply", "Normalization", "PReLU", "Permute", "RMSNormalization",
-    "RandomBrightness",
-    "RandomContrast", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU", "RepeatVector",
-    "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D", "SimpleRNN", "Softmax",
-    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "Subtract", "TimeDistributed", "UpSampling1D",
-    "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
+    "RandomBrightness", "RandomContrast", "RandomFlip", "RandomRotation", "RandomTranslation", "RandomZoom", "ReLU",
+    "RepeatVector", "Rescaling", "Reshape", "Resizing", "SeparableConv1D", "SeparableConv2D", "SimpleRNN",
+    "Softmax", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "Subtract", "TimeDistributed",
+    "UpSampling1D", "UpSampling2D", "UpSampling3D", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
 })  # fmt: skip
 #: layers over images that take ``data_format`` there besides those over windows
 IMAGE_LAYERS = frozenset({"AdaptiveAveragePooling2D", "CenterCrop", "RandomFlip", "RandomRotation", "RandomTranslation",
@@ -61,6 +60,12 @@ NOT_IN_KERAS: Mapping[str, str] = {
     "TextVectorization": "Keras' layer of this name needs TensorFlow, and its model files do not run without it",
     "PositionEmbedding": "Keras itself has no position embedding (KerasHub has)",
     "SinePositionEncoding": "Keras itself has no position encoding (KerasHub has)",
+    "RotaryEmbedding": "Keras itself has no rotary embedding (KerasHub has)",
+    "RNN": "cells are not written; the layers SimpleRNN, LSTM and GRU are, one for each cell",
+    **dict.fromkeys(
+        ("SimpleRNNCell", "LSTMCell", "GRUCell", "StackedRNNCells"),
+        "a cell alone is no layer of a functional model of Keras; the layers SimpleRNN, LSTM and GRU are",
+    ),
 }
 #: initializers that Keras does not have
 NOT_KERAS_INITIALIZERS = frozenset({"Bilinear", "PositiveUnitBall", "SparseNormal"})

@@ -37,6 +37,10 @@ _FIXED = {
 }  # fmt: skip
 
 
+#: layers whose causal rule and scores are arguments of the call there
+_ATTENTION = (layers.MultiHeadAttention, layers.GroupQueryAttention, layers.Attention, layers.AdditiveAttention)
+
+
 def serialized(module: str, kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """An object as Keras writes it into a config."""
     return {"module": module, "class_name": kind, "config": dict(config), "registered_name": None}
@@ -136,7 +140,7 @@ def _fields(layer: Layer, kind: str) -> dict[str, Any]:
             if value not in (_FIXED[field], None):
                 raise NotExpressibleError(f"Keras' {kind} has no {field}, here it is {_text(value)}")
             continue
-        if isinstance(layer, layers.MultiHeadAttention) and field in ("causal", "return_attention_scores"):
+        if isinstance(layer, _ATTENTION) and field in ("causal", "return_attention_scores"):
             continue  # arguments of the call there
         config[field] = _value(layer, field, value)
     return config

@@ -110,8 +110,21 @@ def _recurrent(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     return _pairs(shapes, "kernel", "recurrent_kernel", "bias")
 
 
-@LAYOUTS.register(layers.MultiHeadAttention)
-def _attention(layer: layers.MultiHeadAttention, shapes: Shapes) -> _Layouts:
+@LAYOUTS.register(layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D)
+def _conv_lstm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    """[*size, in, out] there."""
+    transform = TransposeArray(_size_last(len(shapes["kernel"]) - 2))
+    kernels = [WeightLayout((name,), (name,), transform) for name in ("kernel", "recurrent_kernel")]
+    return [*kernels, *_pairs(shapes, "bias")]
+
+
+@LAYOUTS.register(layers.Attention, layers.AdditiveAttention)
+def _score_attention(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    return _pairs(shapes, "scale", "concat_score_weight")
+
+
+@LAYOUTS.register(layers.MultiHeadAttention, layers.GroupQueryAttention)
+def _attention(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     heads = ("query", "key", "value", "attention_output")
     return _pairs(shapes, *(f"{head}/{weight}" for head in heads for weight in ("kernel", "bias")))
 

@@ -19,7 +19,7 @@ from prototorch.interop.keras.layer_config import activation_function, layer_con
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.layers.gated_unit import RecurrentWeights
 
 __all__ = ["KerasCall", "KerasLayer", "KerasTensor", "keras_layers"]
 
@@ -127,7 +127,9 @@ class _Conversion:
                 return
         layer, inputs = self._with_padding(node, layer, inputs, self._input_bounds(node)[0])
         after = getattr(layer, "activation", None)
-        if isinstance(layer, RecurrentLayer | layers.Activation) or (after and activation_function(after) is not None):
+        if isinstance(layer, RecurrentWeights | layers.Activation) or (
+            after and activation_function(after) is not None
+        ):
             after = None
         if after is not None:
             layer = layer.replace(activation="linear")
@@ -204,6 +206,8 @@ class _Conversion:
     ) -> tuple[Layer, list[KerasTensor]]:
         """The layer without explicit padding, behind a layer that pads; a transposed convolution is cropped later."""
         padding = getattr(layer, "padding", None)
+        if isinstance(layer, RecurrentWeights) and padding is not None and not isinstance(padding, str):
+            raise NotExpressibleError("Keras' ConvLSTM layers have no explicit padding")
         is_window = hasattr(type(layer), "rank") and not type(layer).__name__.startswith("ZeroPadding")
         if not is_window or (isinstance(padding, str) and not getattr(layer, "ceil_mode", False)):
             return layer, inputs
@@ -291,7 +295,10 @@ def _transposed_crops(layer: Any) -> list[tuple[int, int]] | None:
 
 def _call(layer: Layer, inputs: list[KerasTensor]) -> KerasCall:
     """How Keras calls the layer on its inputs."""
-    if isinstance(layer, layers.MultiHeadAttention):
+    if isinstance(layer, layers.Attention | layers.AdditiveAttention):
+        scores = {"return_attention_scores": True} if layer.return_attention_scores else {}
+        return KerasCall((list(inputs),), {"use_causal_mask": layer.causal, **scores})
+    if isinstance(layer, layers.MultiHeadAttention | layers.GroupQueryAttention):
         query, *rest = inputs
         value = rest[0] if rest else query
         kwargs: dict[str, Any] = {"use_causal_mask": layer.causal}
@@ -299,10 +306,10 @@ def _call(layer: Layer, inputs: list[KerasTensor]) -> KerasCall:
             kwargs["return_attention_scores"] = True
         names = zip(("key", "attention_mask"), rest[1:], strict=False)
         return KerasCall((query, value), kwargs | dict(names))
-    if isinstance(layer, RecurrentLayer | layers.Bidirectional) and len(inputs) > 1:
+    if isinstance(layer, RecurrentWeights | layers.Bidirectional) and len(inputs) > 1:
         states = inputs[1:]
         return KerasCall((inputs[0],), {"initial_state": states[0] if len(states) == 1 else states})
-    if type(layer).input_range()[1] != 1 and not isinstance(layer, RecurrentLayer | layers.Bidirectional):
+    if type(layer).input_range()[1] != 1 and not isinstance(layer, RecurrentWeights | layers.Bidirectional):
         if isinstance(layer, layers.TimeDistributed) and len(inputs) == 1:
             return KerasCall((inputs[0],))
         return KerasCall((list(inputs),))

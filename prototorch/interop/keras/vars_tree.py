@@ -164,12 +164,13 @@ def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLay
 def parts_of_weight(kind: str, weight: str) -> str:
     """The path of the object within a layer that holds one of its weights, with a "/" at the end: ``cell/``."""
     head, _, rest = weight.rpartition("/")
-    if kind in ("LSTM", "GRU", "SimpleRNN"):
+    if kind in ("LSTM", "GRU", "SimpleRNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
         return "cell/"
     if kind == "Bidirectional":
         return f"{head}/cell/"
-    if kind == "MultiHeadAttention":
-        return {"attention_output": "output_dense/"}.get(head, f"{head}_dense/")
+    if kind in ("MultiHeadAttention", "GroupQueryAttention"):
+        hidden = "_" if kind == "GroupQueryAttention" else ""
+        return f"{hidden}output_dense/" if head == "attention_output" else f"{hidden}{head}_dense/"
     if kind == "TimeDistributed" and head:
         return f"{head}/"
     return f"{head}/" if head and rest else ""

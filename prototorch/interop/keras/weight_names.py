@@ -23,16 +23,19 @@ _WEIGHT_NAMES = {
     ),
     **dict.fromkeys(("SeparableConv1D", "SeparableConv2D"), ("depthwise_kernel", "pointwise_kernel", "bias")),
     **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU", "RNN", "Bidirectional"), _RECURRENT),
+    **dict.fromkeys(("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"), _RECURRENT),
     "BatchNormalization": (*_AFFINE, "moving_mean", "moving_variance"),
     **dict.fromkeys(("LayerNormalization", "GroupNormalization"), _AFFINE),
-    "RMSNormalization": ("scale",),
+    **dict.fromkeys(("RMSNormalization", "AdditiveAttention"), ("scale",)),
+    "Attention": ("scale", "concat_score_weight"),
     "Embedding": ("embeddings",),
     "PReLU": ("alpha",),
     "PositionEmbedding": ("embeddings",),
     "Normalization": ("mean", "variance", "count"),
-    **dict.fromkeys(("TimeDistributed", "MultiHeadAttention"), ()),
+    **dict.fromkeys(("TimeDistributed", "MultiHeadAttention", "GroupQueryAttention"), ()),
 }  # fmt: skip
 _FLAGS = {"bias": "use_bias", "gamma": "scale", "beta": "center"}
+_CLASS_NAMES = {"GroupQueryAttention": "GroupedQueryAttention"}  # public names -> those of the classes
 _KERAS_1_NAMES = {
     "W": "kernel", "b": "bias", "U": "recurrent_kernel", "running_mean": "moving_mean",
     "running_std": "moving_variance", "alphas": "alpha",
@@ -41,6 +44,7 @@ _KERAS_1_NAMES = {
 
 def key_of_class(kind: str) -> str:
     """What Keras makes of a class's name for names and files: ``PReLU``: p_re_lu."""
+    kind = _CLASS_NAMES.get(kind, kind)
     words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", re.sub(r"\W+", "", kind))
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
 
@@ -61,6 +65,9 @@ def own_weight_names(kind: str, count: int, config: Mapping[str, Any] | None = N
         return numbers
     if config is not None:
         names = tuple(name for name in names if config.get(_FLAGS.get(name, ""), True) is not False)
+    if kind == "Attention" and config is not None:
+        kept = {"scale": bool(config.get("use_scale")), "concat_score_weight": config.get("score_mode") == "concat"}
+        names = tuple(name for name in _WEIGHT_NAMES[kind] if kept[name])
     if len(names) == count:
         return names
     if config is None and names[-1:] == ("bias",) and len(names) == count + 1:

@@ -22,6 +22,8 @@ def _check_gates(layer: Any, activation: type, recurrent: type | None = None) ->
 
 def _kind(layer: Any) -> tuple[str, dict[str, Any]]:
     """The module of a recurrent layer, and the arguments that choose its form. Raises NotExpressibleError."""
+    if isinstance(layer, layers.RNN):
+        raise NotExpressibleError("cells inside")
     if isinstance(layer, layers.SimpleRNN):
         plain = type(layer.activation) is layers.ReLU and layer.activation == layers.ReLU()
         _check_gates(layer, layers.ReLU if plain else layers.Tanh)
@@ -98,6 +100,8 @@ def _merge(mode: str, a: Any, b: Any) -> Any:
 @in_torch(layers.MultiHeadAttention)
 def _attention(site: LayerSite) -> TorchLayer:
     layer, shapes = site.layer, site.weight_shapes
+    if layer.rotary is not None:
+        raise NotExpressibleError("a rotary embedding of queries and keys")
     if layer.return_attention_scores:
         raise NotExpressibleError("return_attention_scores")
     if len(site.shapes) > 3:

@@ -26,6 +26,7 @@ from prototorch.interop.transforms import (
     Transform,
     TransposeArray,
 )
+from prototorch.layers.rnn import cell_names, flat_cells
 
 __all__ = ["LAYOUTS", "attention_projections"]
 
@@ -137,9 +138,20 @@ def _norm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
 # ---------------------------------------------------------------- layers over sequences
 
 
-def _recurrent(shapes: Shapes, order: tuple[int, ...], end: str = "_l0") -> _Layouts:
-    """PyTorch's names and orders. order: the gates of theirs as ours come; a bias [2, n] is kept apart, another is the
-    sum of theirs."""
+#: by the kind of a recurrent layer, PyTorch's gates as ours come: i, f, g, o for i, f, c, o; r, z, n for z, r, h
+_GATE_ORDERS: dict[type, tuple[int, ...]] = {
+    **dict.fromkeys((layers.LSTM, layers.LSTMCell), (0, 1, 2, 3)),
+    **dict.fromkeys((layers.GRU, layers.GRUCell), (1, 0, 2)),
+    **dict.fromkeys((layers.SimpleRNN, layers.SimpleRNNCell), (0,)),
+}  # fmt: skip
+
+
+def _recurrent(layer: Any, shapes: Shapes, end: str) -> _Layouts:
+    """PyTorch's names and orders, with ``end`` behind the names. A bias [2, n] is kept apart, another is the sum of
+    theirs."""
+    if not getattr(layer, "reset_after", True):
+        raise NotExpressibleError("torch.nn.GRU resets after the matrix product; reset_after: false is another layer")
+    order = _GATE_ORDERS[type(layer)]
     gates: tuple[Transform, ...] = () if order == tuple(range(len(order))) else (GateOrder(order, axis=0),)
     matrix = Chain((*gates, _TRANSPOSED))
     layouts = [
@@ -152,34 +164,59 @@ def _recurrent(shapes: Shapes, order: tuple[int, ...], end: str = "_l0") -> _Lay
     return layouts
 
 
-@LAYOUTS.register(layers.LSTM)
-def _lstm(layer: layers.LSTM, shapes: Shapes, end: str = "_l0") -> _Layouts:
-    return _recurrent(shapes, (0, 1, 2, 3), end)  # i, f, c, o; PyTorch's i, f, g, o
+@LAYOUTS.register(layers.LSTM, layers.GRU, layers.SimpleRNN)
+def _recurrent_layer(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    return _recurrent(layer, shapes, "_l0")
 
 
-@LAYOUTS.register(layers.GRU)
-def _gru(layer: layers.GRU, shapes: Shapes, end: str = "_l0") -> _Layouts:
-    if not layer.reset_after:
-        raise NotExpressibleError("torch.nn.GRU resets after the matrix product; reset_after: false is another layer")
-    return _recurrent(shapes, (1, 0, 2), end)  # z, r, h; PyTorch's r, z, n
+@LAYOUTS.register(layers.LSTMCell, layers.GRUCell, layers.SimpleRNNCell)
+def _recurrent_cell(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    return _recurrent(layer, shapes, "")
 
 
-@LAYOUTS.register(layers.SimpleRNN)
-def _simple_rnn(layer: layers.SimpleRNN, shapes: Shapes, end: str = "_l0") -> _Layouts:
-    return _recurrent(shapes, (0,), end)
+@LAYOUTS.register(layers.StackedRNNCells)
+def _stacked_cells(layer: layers.StackedRNNCells, shapes: Shapes) -> _Layouts:
+    """Modules ``cell_0``, ``cell_1``, ..."""
+    result: list[WeightLayout] = []
+    for name, cell in zip(cell_names(layer.cells, True), flat_cells(layer.cells), strict=True):
+        result += [layout.under(f"{name}/", f"{name}.") for layout in LAYOUTS.layouts(cell, _below(shapes, name))]
+    return result
+
+
+@LAYOUTS.register(layers.RNN)
+def _rnn(layer: layers.RNN, shapes: Shapes) -> _Layouts:
+    """One module with as many layers as there are cells, all of one kind and size."""
+    cells = list(flat_cells(layer.cell))
+    if type(cells[0]) not in _GATE_ORDERS or any((type(c), c.units) != (type(cells[0]), cells[0].units) for c in cells):
+        raise NotExpressibleError("torch.nn's recurrent modules have layers of one kind and size")
+    result: list[WeightLayout] = []
+    for k, (name, cell) in enumerate(zip(cell_names(layer.cell, len(cells) > 1), cells, strict=True)):
+        result += [layout.under(f"{name}/") for layout in _recurrent(cell, _below(shapes, name), f"_l{k}")]
+    return result
+
+
+@LAYOUTS.register(layers.ConvLSTM1D, layers.ConvLSTM2D, layers.ConvLSTM3D)
+def _conv_lstm(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    """Parameters of the module that stands for the layer."""
+    return _pairs(shapes, kernel="weight_ih", recurrent_kernel="weight_hh", bias="bias")
+
+
+@LAYOUTS.register(layers.Attention, layers.AdditiveAttention)
+def _score_attention(layer: layers.Layer, shapes: Shapes) -> _Layouts:
+    """Parameters of the module that stands for the layer."""
+    return _pairs(shapes, scale="scale", concat_score_weight="concat_score_weight")
 
 
 @LAYOUTS.register(layers.Bidirectional)
 def _bidirectional(layer: layers.Bidirectional, shapes: Shapes) -> _Layouts:
     """One module with ``bidirectional=True``."""
-    functions: dict[type, Any] = {layers.LSTM: _lstm, layers.GRU: _gru, layers.SimpleRNN: _simple_rnn}
     result = []
     for name, inner, end in zip(("forward_layer", "backward_layer"), layer.directions(), ("_l0", "_l0_reverse"),
                                 strict=True):  # fmt: skip
-        below = {n.removeprefix(f"{name}/"): s for n, s in shapes.items() if n.startswith(f"{name}/")}
-        if any(n.partition("/")[0].endswith("activation") for n in below) or type(inner) not in functions:
+        below = _below(shapes, name)
+        if any(n.partition("/")[0].endswith("activation") for n in below) or type(inner) not in _GATE_ORDERS:
             raise NotExpressibleError(f"torch.nn has no {type(inner).__name__} with an activation that has weights")
-        result += [layout.under(f"{name}/") for layout in functions[type(inner)](inner, below, end)]
+        result += [layout.under(f"{name}/") for layout in _recurrent(inner, below, end)]
     return result
 
 
@@ -190,7 +227,12 @@ def _time_distributed(layer: layers.TimeDistributed, shapes: Shapes) -> _Layouts
     return [layout.under("layer/") for layout in LAYOUTS.layouts(layer.layer, below)]
 
 
-def attention_projections(layer: layers.MultiHeadAttention, shapes: Shapes) -> _Layouts:
+def _below(shapes: Shapes, name: str) -> dict[str, tuple[int, ...]]:
+    return {n.removeprefix(f"{name}/"): s for n, s in shapes.items() if n.startswith(f"{name}/")}
+
+
+@LAYOUTS.register(layers.GroupQueryAttention)
+def attention_projections(layer: layers.Layer, shapes: Shapes) -> _Layouts:
     """Four ``nn.Linear`` with the names of our projections."""
     layouts = []
     for name in ("query", "key", "value", "attention_output"):

@@ -15,6 +15,9 @@ from prototorch.testing.case import Case, cases
 NOT_EXPRESSIBLE = {
     "GRU-1": "resets after",
     "GRU-3": "resets after",
+    "GRUCell-1": "resets after",
+    **{f"RNN-{i}": "one kind and size" for i in (1, 2)},
+    "Bidirectional-4": "no RNN",
     "BatchNormalization-3": "not weighted_sums",
     **{f"{name}-{i}": f"{name} has no counterpart" for name in ("StreamLSTM", "StreamRNN") for i in range(2)},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from prototorch import layers
@@ -16,7 +17,9 @@ from prototorch.layers.recurrent import RecurrentLayer
 
 __all__ = ["sequence_layers"]
 
-sequence_layers = ("Embedding", "LSTM", "GRU", "SimpleRNN", "Bidirectional", "TimeDistributed", "MultiHeadAttention")
+sequence_layers = ("Embedding", "LSTM", "GRU", "SimpleRNN", "Bidirectional", "TimeDistributed", "MultiHeadAttention",
+                   "GroupQueryAttention", "Attention", "AdditiveAttention", "ConvLSTM1D", "ConvLSTM2D",
+                   "ConvLSTM3D")  # fmt: skip
 
 
 @imports("Embedding")
@@ -86,14 +89,40 @@ def _time_distributed(site: Site) -> Values:
     return site.add(layers.TimeDistributed(layer=layer), [value], (0, *(axis + 1 for axis in result[0].order)))
 
 
-@imports("MultiHeadAttention")
+@imports("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+def _conv_lstm(site: Site) -> Values:
+    cls: Any = Layer.lookup(site.call.kind)
+    state = site.spatial_order(cls.rank + 1)
+    sequence = (0, *(axis + 1 for axis in state))
+    fields = our_fields(cls, site.config, left_out=_RECURRENT_LEFT_OUT, notes=site.notes)
+    values = [site.builder.in_order(value, order)
+              for value, order in zip(site.values(), (sequence, state, state), strict=False)]  # fmt: skip
+    return tuple(
+        replace(value, order=sequence if len(value.shape) == len(sequence) else state)
+        for value in site.add(cls(**fields), values)
+    )
+
+
+@imports("Attention", "AdditiveAttention")
+def _score_attention(site: Site) -> Values:
+    cls: Any = Layer.lookup(site.call.kind)
+    fields = our_fields(cls, site.config, notes=site.notes)
+    fields["causal"] = bool(site.kwargs.get("use_causal_mask", False))
+    fields["return_attention_scores"] = bool(site.kwargs.get("return_attention_scores", False))
+    return site.add(cls(**fields), [site.builder.as_keras(value) for value in site.values()])
+
+
+@imports("MultiHeadAttention", "GroupQueryAttention")
 def _attention(site: Site) -> Values:
     config = dict(site.config)
     if config.pop("attention_axes", None) not in (None, [1]) or config.pop("use_gate", False):
         raise NotImportableError("attention_axes and use_gate have no counterpart")
     for key in ("query_shape", "value_shape", "key_shape"):
         config.pop(key, None)
-    fields = our_fields(layers.MultiHeadAttention, config, notes=site.notes)
+    cls: Any = Layer.lookup(site.call.kind)
+    if config.pop("sliding_window", None) is not None:
+        raise NotImportableError("sliding_window has no counterpart")
+    fields = our_fields(cls, config, notes=site.notes)
     names = ("query", "value", "key", "query_mask", "value_mask", "key_mask", "attention_mask")
     given = dict(zip(names, site.args, strict=False)) | {
         k: v for k, v in site.kwargs.items() if isinstance(v, OrderedValue)
@@ -109,4 +138,4 @@ def _attention(site: Site) -> Values:
         values.append(key)
     if given.get("attention_mask") is not None:
         values.append(given["attention_mask"])
-    return site.add(layers.MultiHeadAttention(**fields), [site.builder.as_keras(v) for v in values])
+    return site.add(cls(**fields), [site.builder.as_keras(v) for v in values])

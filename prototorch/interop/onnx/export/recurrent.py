@@ -49,7 +49,9 @@ def _recurrent(export: LayerExport) -> bool:
 def _bidirectional(export: LayerExport) -> bool:
     layer: Any = export.layer
     both = layer.directions()
-    if export.has_mask or type(both[0]) is not type(both[1]) or both[0].units != both[1].units:
+    if export.has_mask or type(both[0]) is not type(both[1]) or type(both[0]) not in _OPS:
+        return False
+    if both[0].units != both[1].units:
         return False
     if (
         both[0].go_backwards
