@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prototorch.backends.cpu.numpy import elementwise
-from prototorch.backends.cpu.numpy.elementwise import BINARY, UNARY
+from prototorch.backends.cpu.numpy.elementwise import BINARY, BITWISE, UNARY
 from prototorch.ops.operators import OPS
 from tests.backends.kernel_check import check
 
@@ -55,6 +55,13 @@ def test_binary_on_odd_numbers(name):
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "less", "equal", "remainder", "floor_divide"])
 def test_binary_on_whole_numbers(name):
     check(name, np.arange(-5, 7, dtype="int32"), np.arange(1, 13, dtype="int32"))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool"])
+@pytest.mark.parametrize("name", BITWISE)
+def test_bits(name, dtype):
+    arrays = np.arange(2, 14).astype(dtype), (np.arange(12)[::-1] % 5).astype(dtype)
+    check(name, *arrays[: BITWISE[name].nin])
 
 
 @pytest.mark.parametrize(

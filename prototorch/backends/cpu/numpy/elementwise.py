@@ -26,16 +26,20 @@ UNARY: dict[str, Any] = {
     "logical_not": np.logical_not, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "log2": np.log2,
     "log10": np.log10, "exp2": np.exp2, "trunc": np.trunc, "isnan": np.isnan, "isinf": np.isinf,
-    "signbit": np.signbit, "bitwise_not": np.invert,
+    "signbit": np.signbit,
 }  # fmt: skip
 BINARY: dict[str, Any] = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide,
     "floor_divide": np.floor_divide, "remainder": np.remainder, "power": np.power,
     "maximum": np.maximum, "minimum": np.minimum, "less": np.less, "less_equal": np.less_equal, "equal": np.equal,
     "not_equal": np.not_equal, "logical_and": np.logical_and, "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
-    "bitwise_xor": np.bitwise_xor, "atan2": np.arctan2, "hypot": np.hypot, "logaddexp": np.logaddexp,
-    "copysign": np.copysign, "nextafter": np.nextafter, "fmod": np.fmod,
+    "logical_xor": np.logical_xor, "atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign,
+    "nextafter": np.nextafter, "fmod": np.fmod,
+}  # fmt: skip
+#: of integers and bool alone
+BITWISE: dict[str, Any] = {
+    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+    "bitwise_not": np.invert,
 }  # fmt: skip
 
 
@@ -102,7 +106,7 @@ def make_elementwise_kernel(
 
 
 def _register(name: str, function: Any) -> None:
-    binary = name in BINARY
+    binary = function.nin == 2
 
     def one(x: Any, y: Any) -> None:
         function(x, out=y)
@@ -123,7 +127,7 @@ def _register(name: str, function: Any) -> None:
         return make_elementwise_kernel(two if binary else one, ins, outs[0], run_two if binary else run_one)
 
 
-for _name, _function in {**UNARY, **BINARY}.items():
+for _name, _function in {**UNARY, **BINARY, **BITWISE}.items():
     _register(_name, _function)
 
 
