@@ -234,11 +234,11 @@ class Remainder(BinaryOp):
 
 
 class Power(BinaryOp):
-    """a ** b; the gradient by b is taken where a > 0 and is 0 elsewhere."""
+    """a ** b; the gradient by a is 0 where b is 0, also at a = 0; that by b is taken where a > 0, and 0 elsewhere."""
 
     array_function = "pow"
     derivatives = (
-        lambda g, y, a, b: sum_to(g * b * power(a, b - 1), a.shape),
+        lambda g, y, a, b: sum_to(where(equal(b, zeros_like(b)), zeros_like(g), g * b * power(a, b - 1)), a.shape),
         lambda g, y, a, b: sum_to(g * y * log(where(a > 0, a, ones_like(a))), b.shape),
     )
 

@@ -1,0 +1,174 @@
+"""PyTorch's arithmetic of two tensors, or of a tensor and a number: shapes broadcast, element types are promoted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch import ops
+from prototorch.eager.dtype import as_dtype
+from prototorch.eager.operands import accepts_out, as_operand, cast_to, common_dtype, promote, promote_to_float
+from prototorch.eager.registry import tensor_function
+from prototorch.errors import UsageError
+
+__all__ = ["add", "div", "floor_divide", "fmod", "mul", "pow", "remainder", "sub"]
+
+
+def _is_float(x: Any) -> bool:
+    return as_dtype(str(x.dtype)).is_floating_point
+
+
+def _scaled(name: str, alpha: Any, a: Any, b: Any) -> Any:
+    """b * alpha, where a result of the common element type can take it."""
+    if alpha == 1:
+        return b
+    if isinstance(alpha, float) and not _is_float(b):
+        raise UsageError(f"{name}: alpha={alpha} must be an integer for elements of type {b.dtype}")
+    if isinstance(alpha, bool) and str(b.dtype) != "bool":
+        raise UsageError(f"{name}: alpha={alpha} is bool, and the elements are {b.dtype}")
+    return ops.multiply(b, cast_to(alpha.item() if hasattr(alpha, "item") else alpha, b.dtype, b))
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input + alpha * other (torch.add)."""
+    a, b = promote("add", input, other)
+    return ops.logical_or(a, b) if str(a.dtype) == "bool" else ops.add(a, _scaled("add", alpha, a, b))
+
+
+@tensor_function(in_place=True, aliases=("subtract",))
+@accepts_out
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input - alpha * other (torch.sub). Raises UsageError for bool operands."""
+    for value in (input, other):
+        if str(getattr(value, "dtype", "")) == "bool" or isinstance(value, bool):
+            raise UsageError("sub: - is not defined for bool operands; use ^ or logical_xor, or cast them")
+    a, b = promote("sub", input, other)
+    return ops.subtract(a, _scaled("sub", alpha, a, b))
+
+
+@tensor_function
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input (torch.rsub)."""
+    return sub(other, input, alpha=alpha)
+
+
+@tensor_function(in_place=True, aliases=("multiply",))
+@accepts_out
+def mul(input: Any, other: Any) -> Any:
+    """input * other (torch.mul)."""
+    a, b = promote("mul", input, other)
+    return ops.logical_and(a, b) if str(a.dtype) == "bool" else ops.multiply(a, b)
+
+
+@tensor_function(in_place=True, aliases=("divide",))
+@accepts_out
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """input / other (torch.div): of integers in the default floating-point type. rounding_mode: None, "trunc" (the
+    integer part) or "floor" (the integer below), which keep integers. Raises UsageError for another one, and for a
+    division of integers by 0."""
+    if rounding_mode is None:
+        return ops.divide(*promote_to_float("div", input, other))
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode != "trunc":
+        raise UsageError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r:.40}")
+    a, b = _numbers("div", input, other)
+    if _is_float(a):
+        return ops.trunc(ops.divide(a, b))
+    _refuse_zero("div", b)
+    return ops.floor_divide(ops.subtract(a, ops.fmod(a, b)), b)
+
+
+def _numbers(name: str, input: Any, other: Any) -> list[Any]:
+    """Operands of one element type, which is not bool."""
+    a, b = promote(name, input, other)
+    if str(a.dtype) == "bool":
+        raise UsageError(f"{name}: not defined for bool elements; cast them, for example by x.int()")
+    return [a, b]
+
+
+def _refuse_zero(name: str, b: Any) -> None:
+    if hasattr(b.interpreter, "backend") and bool((b.numpy() == 0).any()):
+        raise UsageError(f"{name}: division of integers by 0")
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def true_divide(input: Any, other: Any) -> Any:
+    """input / other (torch.true_divide)."""
+    return ops.divide(*promote_to_float("true_divide", input, other))
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def floor_divide(input: Any, other: Any) -> Any:
+    """The integer below input / other, which has no gradient (torch.floor_divide)."""
+    a, b = _numbers("floor_divide", input, other)
+    if not _is_float(a):
+        _refuse_zero("floor_divide", b)
+    return ops.floor_divide(a, b)
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def remainder(input: Any, other: Any) -> Any:
+    """The remainder of `floor_divide`, with the divisor's sign as Python's % (torch.remainder)."""
+    a, b = _numbers("remainder", input, other)
+    if not _is_float(a):
+        _refuse_zero("remainder", b)
+    return ops.remainder(a, b)
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def fmod(input: Any, other: Any) -> Any:
+    """The remainder of a division that rounds towards 0, with the dividend's sign as C's fmod (torch.fmod)."""
+    a, b = _numbers("fmod", input, other)
+    if not _is_float(a):
+        _refuse_zero("fmod", b)
+    return ops.fmod(a, b)
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def pow(input: Any, exponent: Any) -> Any:
+    """input to the power of exponent (torch.pow). Raises UsageError for integers to a negative integer."""
+    base, power = as_operand(input, "pow"), as_operand(exponent, "pow")
+    if isinstance(power, bool | int | float) and not isinstance(base, bool | int | float):
+        dtype = common_dtype((base, power))
+        if not dtype.is_floating_point and power < 0:
+            raise UsageError(f"pow: integers to the negative integer power {power} are no integers; cast them to float")
+        return _number_power(cast_to(base, dtype), float(power) if dtype.is_floating_point else int(power))
+    a, b = promote("pow", base, power)
+    if str(a.dtype) == "bool":
+        return ops.logical_or(a, ops.logical_not(b))
+    if not _is_float(a):
+        if hasattr(b.interpreter, "backend") and bool((b.numpy() < 0).any()):
+            raise UsageError("pow: integers to negative integer powers are no integers; cast them to float")
+        return ops.power(a, b)
+    return ops.power(a, b)
+
+
+def _number_power(x: Any, power: Any) -> Any:
+    """x to a constant power, with a derivative that exists wherever that of the power does."""
+    if str(x.dtype) == "bool":
+        return ops.logical_or(x, x) if power else ops.logical_or(x, ops.logical_not(x))
+    if power == 2:
+        return ops.square(x)
+    if power == 1:
+        return x * 1
+    if power == 3:
+        return ops.square(x) * x
+    if power == 0.5:
+        return ops.sqrt(x)
+    if power == -1:
+        return 1.0 / x
+    return ops.power(x, cast_to(power, x.dtype, x))
+
+
+@tensor_function(in_place=True)
+@accepts_out
+def float_power(input: Any, exponent: Any) -> Any:
+    """input to the power of exponent in float64 (torch.float_power)."""
+    return ops.power(*promote("float_power", input, exponent, dtype=as_dtype("float64")))

@@ -1,0 +1,86 @@
+"""Python's operators on tensors, in terms of PyTorch's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.registry import FUNCTIONS, tensor_method
+from prototorch.eager.tensor import Tensor
+
+__all__: list[str] = []
+
+#: operator -> function; each also with exchanged operands and in place
+_ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide",
+               "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+               "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}  # fmt: skip
+_COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
+_OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, _OPERANDS) or getattr(value, "interpreter", None) is not None
+
+
+def _operator(function: Callable[..., Any], exchanged: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return function(other, self) if exchanged else function(self, other)
+
+    return method
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return getattr(self, f"{name}_")(other) if _is_operand(other) else NotImplemented
+
+    return method
+
+
+def _define() -> None:
+    import prototorch.eager.functions.arithmetic
+    import prototorch.eager.functions.comparison  # noqa: F401 - they register what is read here
+
+    for name, known in _ARITHMETIC.items():
+        function = FUNCTIONS[known]
+        tensor_method(_operator(function), name=f"__{name}__")
+        tensor_method(_operator(function, True), name=f"__r{name}__")
+        tensor_method(_in_place(known), name=f"__i{name}__")
+    for name, known in _COMPARISONS.items():
+        tensor_method(_operator(FUNCTIONS[known]), name=f"__{name}__")
+
+
+_define()
+
+
+@tensor_method(name="__neg__")
+def _neg(self: Any) -> Any:
+    return FUNCTIONS["neg"](self)
+
+
+@tensor_method(name="__pos__")
+def _pos(self: Any) -> Any:
+    return FUNCTIONS["positive"](self)
+
+
+@tensor_method(name="__abs__")
+def _abs(self: Any) -> Any:
+    return FUNCTIONS["abs"](self)
+
+
+@tensor_method(name="__invert__")
+def _invert(self: Any) -> Any:
+    return FUNCTIONS["bitwise_not"](self)
+
+
+@tensor_method(name="__matmul__")
+def _matmul(self: Any, other: Any) -> Any:
+    return FUNCTIONS["matmul"](self, other) if _is_operand(other) else NotImplemented
+
+
+@tensor_method(name="__rmatmul__")
+def _rmatmul(self: Any, other: Any) -> Any:
+    return FUNCTIONS["matmul"](other, self) if _is_operand(other) else NotImplemented

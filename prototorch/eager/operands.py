@@ -1,0 +1,176 @@
+"""Operands of PyTorch's functions: numbers, arrays and tensors brought to one element type by its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.eager.dims import dim_numbers
+from prototorch.eager.dtype import DType, as_dtype, dtype_of_scalar, get_default_dtype, promote_types
+from prototorch.eager.in_place import assign
+from prototorch.eager.storage import Storage
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import ShapeError, UsageError
+
+__all__ = [
+    "accepts_out",
+    "as_operand",
+    "can_cast",
+    "cast_to",
+    "common_dtype",
+    "is_number",
+    "promote",
+    "promote_to_float",
+    "reduce_dims",
+    "result_type",
+    "to_float",
+    "write_out",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a Python number (NumPy's scalars of no dimension count as such)."""
+    return isinstance(value, bool | int | float) or isinstance(value, np.generic)
+
+
+def as_operand(value: Any, name: str) -> Any:
+    """A tensor as it is, a Python number as it is, an array as a tensor. Raises UsageError for anything else."""
+    if isinstance(value, Tensor) or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        from prototorch.eager.interpreter import cpu_interpreter
+
+        return cpu_interpreter().constant(value)
+    if isinstance(value, complex):
+        raise UsageError(f"{name}: there are no complex numbers, got {value!r}")
+    if getattr(value, "interpreter", None) is not None:
+        return value
+    raise UsageError(f"{name}: expected a tensor or a number, got {type(value).__name__}")
+
+
+def _category(dtype: DType) -> int:
+    return 2 if dtype.is_floating_point else 0 if dtype == "bool" else 1
+
+
+def common_dtype(operands: tuple[Any, ...]) -> DType:
+    """The element type of a result, by PyTorch's rules: tensors with dimensions decide, then tensors without, then
+    numbers, where one of a lower category (bool, integer, floating-point) leaves a higher one as it is."""
+    by_rank: list[DType | None] = [None, None, None]
+    for value in operands:
+        if isinstance(value, bool | int | float):
+            rank, dtype = 2, dtype_of_scalar(value)
+        else:
+            rank, dtype = (0 if value.ndim else 1), as_dtype(str(value.dtype))
+        known = by_rank[rank]
+        by_rank[rank] = dtype if known is None else promote_types(known, dtype)
+    result: DType | None = None
+    for dtype_of_rank in by_rank:
+        if dtype_of_rank is None:
+            continue
+        if result is None:
+            result = dtype_of_rank
+        elif _category(dtype_of_rank) > _category(result):
+            result = promote_types(result, dtype_of_rank)
+    assert result is not None
+    return result
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The element type of an arithmetic result of two tensors or numbers."""
+    return common_dtype((as_operand(tensor1, "result_type"), as_operand(tensor2, "result_type")))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether PyTorch casts a result of one type to another one without being asked: not from a floating-point type to
+    integers, nor from numbers to bool, nor from signed to unsigned integers."""
+    source, target = as_dtype(from_), as_dtype(to)
+    return _category(source) <= _category(target) and not (
+        target.startswith("uint") and source.is_signed and _category(source) == 1 and not source.startswith("uint")
+    )
+
+
+def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
+    """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``."""
+    if isinstance(value, bool | int | float):
+        with np.errstate(all="ignore"):
+            if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
+                value = int(value)
+            array = np.asarray(value).astype(str(dtype))
+        return like.interpreter.constant(array)
+    return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
+
+
+def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
+    """The operands as tensors of one element type: ``dtype``, or the common one. Raises UsageError where one of them is
+    no tensor and no number, and where all are numbers."""
+    if dtype is None and len(operands) == 2:
+        a, b = operands
+        if type(a) is Tensor and type(b) is Tensor and a.spec.dtype == b.spec.dtype:
+            return [a, b]
+    operands = tuple(as_operand(v, name) for v in operands)
+    like = next((v for v in operands if not isinstance(v, bool | int | float)), None)
+    if like is None:
+        raise UsageError(f"{name}: expected a tensor, got {', '.join(type(v).__name__ for v in operands)}")
+    target = common_dtype(operands) if dtype is None else dtype
+    return [cast_to(v, target, like) for v in operands]
+
+
+def promote_to_float(name: str, *operands: Any) -> list[Any]:
+    """As `promote`; integers and bool become the default floating-point type."""
+    known = promote(name, *operands)
+    return known if as_dtype(str(known[0].dtype)).is_floating_point else [to_float(v, name) for v in known]
+
+
+def to_float(value: Any, name: str = "") -> Any:
+    """A tensor of integers or bool in the default floating-point type; others as they are."""
+    if type(value) is Tensor and value.spec.is_float:
+        return value
+    value = as_operand(value, name)
+    if isinstance(value, bool | int | float):
+        raise UsageError(f"{name}: expected a tensor, got {type(value).__name__}")
+    return value if as_dtype(str(value.dtype)).is_floating_point else cast_to(value, get_default_dtype())
+
+
+def reduce_dims(dim: Any, ndim: int, name: str) -> tuple[int, ...]:
+    """The dimensions of a reduction as sorted indices: None and an empty sequence are all. Raises RangeError for one
+    out of range, ShapeError for one that is named twice."""
+    if isinstance(dim, tuple | list) and not dim:
+        dim = None
+    numbers = dim_numbers(dim, ndim, name)
+    return tuple(sorted(numbers)) if ndim else ()
+
+
+def write_out(result: Any, out: Tensor, name: str) -> Tensor:
+    """The result of a function in the tensor ``out``, which takes its shape. Raises UsageError where its element type
+    cannot take the result, and where it requires a gradient."""
+    if not isinstance(out, Tensor):
+        raise UsageError(f"{name}: out must be a tensor, got {type(out).__name__}")
+    if result.requires_grad or out.requires_grad:
+        raise UsageError(f"{name}: out= does not support gradients, but one of the tensors requires one")
+    if not can_cast(result.dtype, out.dtype):
+        raise UsageError(f"{name}: the result type {result.dtype!r} cannot be cast to that of out, {out.dtype!r}")
+    if out.shape != result.shape:
+        if out.spec.size:
+            raise ShapeError(f"{name}: out has the shape {list(out.shape)}, the result {list(result.shape)}")
+        out.rebind(out.interpreter.zeros(result.spec.__class__(result.spec.shape, str(out.dtype))).array, Storage())
+    return assign(out, result, name)
+
+
+def accepts_out(function: _Function) -> _Function:
+    """Give a function of one result PyTorch's argument ``out``: a tensor that takes the result."""
+    name = function.__name__.rstrip("_")
+
+    @wraps(function)
+    def with_out(*args: Any, out: Any = None, **options: Any) -> Any:
+        result = function(*args, **options)
+        return result if out is None else write_out(result, out, name)
+
+    return with_out  # type: ignore[return-value]
