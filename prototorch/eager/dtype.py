@@ -9,7 +9,17 @@ import numpy as np
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.spec import FLOAT_DTYPES, Spec
 
-__all__ = ["DTYPES", "DType", "as_dtype", "dtype_of_scalar", "get_default_dtype", "promote_types", "set_default_dtype"]
+__all__ = [
+    "DTYPES",
+    "DType",
+    "as_dtype",
+    "can_cast",
+    "category",
+    "dtype_of_scalar",
+    "get_default_dtype",
+    "promote_types",
+    "set_default_dtype",
+]
 
 
 class DType(str):
@@ -124,6 +134,20 @@ def promote_types(a: Any, b: Any) -> DType:
     if unsigned != "uint8":
         raise UsageError(f"promotion of {a!r} and {b!r} is not defined; cast one of them")
     return DTYPES["int16"]
+
+
+def category(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floating-point types: what a result's type is chosen by."""
+    return 2 if dtype.is_floating_point else 0 if dtype == "bool" else 1
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether PyTorch casts a result of one type to another one without being asked: not from a floating-point type to
+    integers, nor from numbers to bool, nor from signed to unsigned integers."""
+    source, target = as_dtype(from_), as_dtype(to)
+    return category(source) <= category(target) and not (
+        target.startswith("uint") and source.is_signed and category(source) == 1 and not source.startswith("uint")
+    )
 
 
 def __getattr__(name: str) -> Any:

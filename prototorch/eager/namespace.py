@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from prototorch.eager import device, dtype, grad_mode, size, tensor
+from prototorch.eager import device, dtype, grad_mode, operands, size, tensor
 from prototorch.eager.registry import FUNCTIONS
 
 for _module in ("functions", "layer_call"):
@@ -14,7 +14,7 @@ for _module in ("functions", "layer_call"):
 __all__ = ["NAMES"]
 
 _MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled")
-_TYPES = ("get_default_dtype", "set_default_dtype", "promote_types")
+_TYPES = ("can_cast", "get_default_dtype", "set_default_dtype", "promote_types")
 
 #: the public names and what they are
 NAMES: dict[str, Any] = {
@@ -23,6 +23,7 @@ NAMES: dict[str, Any] = {
     **{name: dtype.DTYPES[known] for name, known in dtype.ALIASES.items()},
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
+    "result_type": operands.result_type,
     "dtype": dtype.DType,
     "device": device.Device,
     "Size": size.Size,

@@ -10,7 +10,15 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.eager.dims import dim_numbers
-from prototorch.eager.dtype import DType, as_dtype, dtype_of_scalar, get_default_dtype, promote_types
+from prototorch.eager.dtype import (
+    DType,
+    as_dtype,
+    can_cast,
+    category,
+    dtype_of_scalar,
+    get_default_dtype,
+    promote_types,
+)
 from prototorch.eager.in_place import assign
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
@@ -19,10 +27,8 @@ from prototorch.errors import ShapeError, UsageError
 __all__ = [
     "accepts_out",
     "as_operand",
-    "can_cast",
     "cast_to",
     "common_dtype",
-    "is_number",
     "promote",
     "promote_to_float",
     "reduce_dims",
@@ -34,14 +40,9 @@ __all__ = [
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def is_number(value: Any) -> bool:
-    """Whether a value is a Python number (NumPy's scalars of no dimension count as such)."""
-    return isinstance(value, bool | int | float) or isinstance(value, np.generic)
-
-
 def as_operand(value: Any, name: str) -> Any:
     """A tensor as it is, a Python number as it is, an array as a tensor. Raises UsageError for anything else."""
-    if isinstance(value, Tensor) or isinstance(value, bool | int | float):
+    if isinstance(value, Tensor | bool | int | float):
         return value
     if isinstance(value, np.generic):
         return value.item()
@@ -54,10 +55,6 @@ def as_operand(value: Any, name: str) -> Any:
     if getattr(value, "interpreter", None) is not None:
         return value
     raise UsageError(f"{name}: expected a tensor or a number, got {type(value).__name__}")
-
-
-def _category(dtype: DType) -> int:
-    return 2 if dtype.is_floating_point else 0 if dtype == "bool" else 1
 
 
 def common_dtype(operands: tuple[Any, ...]) -> DType:
@@ -77,7 +74,7 @@ def common_dtype(operands: tuple[Any, ...]) -> DType:
             continue
         if result is None:
             result = dtype_of_rank
-        elif _category(dtype_of_rank) > _category(result):
+        elif category(dtype_of_rank) > category(result):
             result = promote_types(result, dtype_of_rank)
     assert result is not None
     return result
@@ -86,15 +83,6 @@ def common_dtype(operands: tuple[Any, ...]) -> DType:
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """The element type of an arithmetic result of two tensors or numbers."""
     return common_dtype((as_operand(tensor1, "result_type"), as_operand(tensor2, "result_type")))
-
-
-def can_cast(from_: Any, to: Any) -> bool:
-    """Whether PyTorch casts a result of one type to another one without being asked: not from a floating-point type to
-    integers, nor from numbers to bool, nor from signed to unsigned integers."""
-    source, target = as_dtype(from_), as_dtype(to)
-    return _category(source) <= _category(target) and not (
-        target.startswith("uint") and source.is_signed and _category(source) == 1 and not source.startswith("uint")
-    )
 
 
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:

@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
+from prototorch.eager.dtype import can_cast
 from prototorch.eager.in_place import assign
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
+from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["FUNCTIONS", "tensor_function", "tensor_method"]
 
@@ -52,13 +54,27 @@ def tensor_method(function: Any = None, *, name: str = "") -> Any:
     return register if function is None else register(function)
 
 
+def check_in_place(result: Tensor, target: Tensor, name: str) -> None:
+    """Raises UsageError where a tensor cannot take a result of another element type, as in PyTorch: integers no
+    fractions, bool no numbers; and ShapeError where the result has another shape than the tensor."""
+    if result.spec.dtype != target.spec.dtype and not can_cast(result.dtype, target.dtype):
+        raise UsageError(
+            f"{name}: the result type {result.dtype!r} cannot be cast to that of the tensor, {target.dtype!r}; "
+            f"use {name[:-1]}, or cast the tensor"
+        )
+    if result.shape != target.shape:
+        raise ShapeError(f"{name}: the result has the shape {list(result.shape)}, the tensor {list(target.shape)}")
+
+
 def in_place_form(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The method that overwrites the tensor with the function's result, which must broadcast to its shape."""
 
     @wraps(function)
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
         since = next_entry_number()
-        return assign(self, function(self, *args, **options), name, since)
+        result = function(self, *args, **options)
+        check_in_place(result, self, name)
+        return assign(self, result, name, since)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As `{name[:-1]}`, in place: the tensor takes the result."

@@ -39,8 +39,7 @@ def einsum(equation: Any, *operands: Any) -> Any:
     extra = tuple(i for i, c in enumerate(names) if c not in output)
     value = ops.sum(value, axis=extra) if extra else value
     names = [c for c in names if c in output]
-    value = ops.transpose(value, order=tuple(names.index(c) for c in output)) if len(names) > 1 else value
-    return value
+    return ops.transpose(value, order=tuple(names.index(c) for c in output)) if len(names) > 1 else value
 
 
 def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -170,7 +169,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
 @tensor_function
 @accepts_out
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """The cross product of vectors of 3 elements along ``dim`` (default: the first dimension of size 3); torch.cross."""
+    """The cross product of vectors of 3 elements along ``dim`` (default: the first one of size 3); torch.cross."""
     a, b = promote("cross", input, other)
     if a.ndim != b.ndim:
         raise ShapeError(f"cross: expected tensors of as many dimensions, got {list(a.shape)} and {list(b.shape)}")

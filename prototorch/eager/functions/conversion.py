@@ -1,4 +1,4 @@
-"""Element types, devices and arrays: `to`, `float()`, `cpu()`, `as_tensor`, `from_numpy`, and what a tensor's sizes are."""
+"""Element types, devices and arrays: `to`, `float()`, `cpu()`, `as_tensor`, `from_numpy`, sizes of a tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from prototorch import ops
 from prototorch.eager.device import Device, as_device
 from prototorch.eager.dtype import ALIASES, DTYPES, as_dtype
 from prototorch.eager.functions.creation import tensor
-from prototorch.eager.interpreter import cpu_interpreter, interpreter_for
+from prototorch.eager.functions.transfer import transfer
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
@@ -37,20 +38,12 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
             dtype = value
     y: Any = self
     if device is not None and as_device(device) != self.device:
-        y = _move(y, as_device(device))
+        y = transfer(y, as_device(device))
     if dtype is not None and as_dtype(dtype) != self.dtype:
         y = ops.cast(y, dtype=str(as_dtype(dtype)))
     if y is self and (copy or (len(args) > 2 and args[-1] is True)):
         return self.clone()
     return y
-
-
-def _move(x: Tensor, device: Device) -> Any:
-    if x.requires_grad:
-        from prototorch.eager.functions.transfer import transfer
-
-        return transfer(x, device)
-    return interpreter_for(device).constant(x.numpy())
 
 
 @tensor_method
@@ -78,15 +71,15 @@ def _define_cast(name: str, dtype: str) -> None:
 for _name, _dtype in {**ALIASES, "bool": "bool", "bfloat16": "bfloat16", "byte": "uint8", "char": "int8"}.items():
     _define_cast(_name, str(_dtype))
 
-_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
-               "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8",
-               "ByteTensor": "uint8", "BoolTensor": "bool"}  # fmt: skip
+_TYPE_NAMES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16",
+               "BFloat16Tensor": "bfloat16", "LongTensor": "int64", "IntTensor": "int32",
+               "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8", "BoolTensor": "bool"}  # fmt: skip
 
 
 @tensor_method(name="type")
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """Without an argument the name of the tensor's type, "torch.FloatTensor"; else the tensor of an element type or of a
-    type's name (torch.Tensor.type)."""
+    """Without an argument the name of the tensor's type, "torch.FloatTensor"; else the tensor of an element type, or of
+    a type's name (torch.Tensor.type)."""
     if dtype is None:
         known = next((n for n, d in _TYPE_NAMES.items() if d == self.dtype), f"{self.dtype}Tensor")
         return f"torch.cuda.{known}" if self.device.type == "cuda" else f"torch.{known}"

@@ -1,4 +1,4 @@
-"""PyTorch's functions of two or three tensors beyond arithmetic: extremes, bounds, interpolation, sums of logarithms."""
+"""PyTorch's functions of two or three tensors beyond arithmetic: extremes, bounds, interpolation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _two_tensors(name: str, input: Any, other: Any) -> list[Any]:
     return promote(name, input, other)
 
 
-def _extremum(a: Any, b: Any, larger: bool) -> Any:
+def _extremum(larger: bool, a: Any, b: Any) -> Any:
     """The larger or the smaller of two; where they are equal each gets half of the gradient, as in PyTorch."""
     if str(a.dtype) == "bool":
         return ops.logical_or(a, b) if larger else ops.logical_and(a, b)
@@ -40,19 +40,19 @@ def _extremum(a: Any, b: Any, larger: bool) -> Any:
 @accepts_out
 def maximum(input: Any, other: Any) -> Any:
     """The larger of two elements; NaN where one of them is; equal ones share the gradient (torch.maximum)."""
-    return _extremum(*_two_tensors("maximum", input, other), larger=True)
+    return _extremum(True, *_two_tensors("maximum", input, other))
 
 
 @tensor_function
 @accepts_out
 def minimum(input: Any, other: Any) -> Any:
     """The smaller of two elements; NaN where one of them is; equal ones share the gradient (torch.minimum)."""
-    return _extremum(*_two_tensors("minimum", input, other), larger=False)
+    return _extremum(False, *_two_tensors("minimum", input, other))
 
 
-def _without_nan(a: Any, b: Any, larger: bool) -> Any:
+def _without_nan(larger: bool, a: Any, b: Any) -> Any:
     if not _is_float(a):
-        return _extremum(a, b, larger)
+        return _extremum(larger, a, b)
     takes_a = ops.greater_equal(a, b) if larger else ops.less_equal(a, b)
     return ops.where(ops.logical_or(takes_a, ops.isnan(b)), a, b)
 
@@ -61,14 +61,14 @@ def _without_nan(a: Any, b: Any, larger: bool) -> Any:
 @accepts_out
 def fmax(input: Any, other: Any) -> Any:
     """The larger of two elements; the other one where one is NaN; the first has the gradient of equal ones."""
-    return _without_nan(*_two_tensors("fmax", input, other), larger=True)
+    return _without_nan(True, *_two_tensors("fmax", input, other))
 
 
 @tensor_function
 @accepts_out
 def fmin(input: Any, other: Any) -> Any:
     """The smaller of two elements; the other one where one is NaN; the first has the gradient of equal ones."""
-    return _without_nan(*_two_tensors("fmin", input, other), larger=False)
+    return _without_nan(False, *_two_tensors("fmin", input, other))
 
 
 @tensor_function(in_place=True, aliases=("clip",))

@@ -14,8 +14,8 @@ from prototorch.eager.operands import accepts_out, cast_to
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import ShapeError, UsageError
 
-__all__ = ["cholesky", "det", "eigh", "eigvalsh", "inverse", "logdet", "matrix_norm", "matrix_power", "multi_dot", "slogdet",
-           "solve"]  # fmt: skip
+__all__ = ["cholesky", "det", "eigh", "eigvalsh", "inverse", "logdet", "matrix_norm", "matrix_power", "multi_dot", "norm",
+           "slogdet", "solve"]  # fmt: skip
 
 
 def _run(name: str, op: Any, *matrices: Any) -> Any:
@@ -48,7 +48,7 @@ def det(input: Any) -> Any:
 @tensor_function
 def slogdet(input: Any) -> tuple[Any, Any]:
     """The sign of the determinant of each matrix and the logarithm of its absolute value (torch.linalg.slogdet)."""
-    return tuple(_run("slogdet", ops.slogdet, input))  # type: ignore[return-value]
+    return tuple(_run("slogdet", ops.slogdet, input))
 
 
 @tensor_function
@@ -85,7 +85,7 @@ def eigh(A: Any, UPLO: str = "L") -> tuple[Any, Any]:
     ("L") or the upper one ("U") is read (torch.linalg.eigh)."""
     if UPLO not in ("L", "U"):
         raise UsageError(f"eigh: UPLO must be 'L' or 'U', got {UPLO!r:.20}")
-    return tuple(_run("eigh", ops.eigh, A if UPLO == "L" else ops.swap_axes(A, -1, -2)))  # type: ignore[return-value]
+    return tuple(_run("eigh", ops.eigh, A if UPLO == "L" else ops.swap_axes(A, -1, -2)))
 
 
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
@@ -158,3 +158,17 @@ def multi_dot(tensors: Any) -> Any:
     for v in values[1:]:
         y = matmul(y, v)
     return y
+
+
+@tensor_function
+@accepts_out
+def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """The p-norm of the elements over dimensions (None: all): `linalg.vector_norm` of order ``p``; "fro" is 2
+    (torch.norm). "nuc" is `linalg.matrix_norm`'s."""
+    if isinstance(p, str):
+        if p == "nuc":
+            return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+        if p != "fro":
+            raise UsageError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r:.40}")
+        p = 2
+    return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)

@@ -33,7 +33,9 @@ def uniform_elements(shape: tuple[int, ...], low: float, high: float, dtype: Any
                      generator: Any = None) -> Any:  # fmt: skip
     """Uniform numbers in [low, high)."""
     wide = str(dtype) if str(dtype) in ("float32", "float64") else "float32"
-    y = ops.random_uniform(_key(generator, interpreter), site=0, shape=shape, low=float(low), high=float(high), dtype=wide)
+    y = ops.random_uniform(
+        _key(generator, interpreter), site=0, shape=shape, low=float(low), high=float(high), dtype=wide
+    )
     return cast_to(y, dtype)
 
 
@@ -86,7 +88,9 @@ def _define(name: str, elements: Any, doc: str) -> Any:
     return tensor_function(function, method=False)
 
 
-rand = _define("rand", lambda shape, dtype, i, g: uniform_elements(shape, 0, 1, dtype, i, g), "uniform numbers in [0, 1)")
+rand = _define(
+    "rand", lambda shape, dtype, i, g: uniform_elements(shape, 0, 1, dtype, i, g), "uniform numbers in [0, 1)"
+)
 randn = _define("randn", normal_elements, "normal numbers of mean 0 and standard deviation 1")
 
 
@@ -111,7 +115,9 @@ def randint(*args: Any, size: Any = None, low: Any = 0, high: Any = None, genera
     if given and high is not None:
         bounds = (*given, high)
     if size is None or not 1 <= len(bounds) <= 2:
-        raise UsageError("randint: expected randint(high, size) or randint(low, high, size), with a size such as (2, 3)")
+        raise UsageError(
+            "randint: expected randint(high, size) or randint(low, high, size), with a size such as (2, 3)"
+        )
     array = _integers("randint", bounds, as_shape((size,), "randint"), generator)
     y = cast_to(interpreter_for(device).constant(array), dtype or (out.dtype if out is not None else "int64"))
     return _finish(y, "randint", out, requires_grad)
@@ -178,7 +184,9 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
     try:
         shape = np.broadcast_shapes(*(tuple(v.shape) for v in tensors)) if tensors else as_shape((size,), "normal")
     except ValueError:
-        raise ShapeError(f"normal: the shapes of mean and std do not broadcast: {[list(v.shape) for v in tensors]}") from None
+        raise ShapeError(
+            f"normal: the shapes of mean and std do not broadcast: {[list(v.shape) for v in tensors]}"
+        ) from None
     target = _float_dtype("normal", tensors[0].dtype if tensors else dtype)
     interpreter = tensors[0].interpreter if tensors else interpreter_for(device)
     with no_grad():
@@ -189,7 +197,9 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
 
 
 @tensor_function
-def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None) -> Any:
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Any = None, out: Any = None
+) -> Any:
     """Indices drawn by weights [classes] or [rows, classes]: int64 [num_samples] or [rows, num_samples]
     (torch.multinomial). Without ``replacement`` no index is drawn twice.
 
@@ -239,7 +249,9 @@ def uniform_(self: Any, from_: float = 0.0, to: float = 1.0, *, generator: Any =
     if low > to:
         raise UsageError(f"uniform_: expected from <= to, got {low} and {to}")
     _float_dtype("uniform_", self.dtype)
-    return _overwrite(self, uniform_elements(tuple(self.shape), low, to, self.dtype, self.interpreter, generator), "uniform_")
+    return _overwrite(
+        self, uniform_elements(tuple(self.shape), low, to, self.dtype, self.interpreter, generator), "uniform_"
+    )
 
 
 @tensor_method
@@ -280,7 +292,9 @@ def random_(self: Any, from_: Any = None, to: Any = None, *, generator: Any = No
     if from_ is not None and to is None:
         from_, to = 0, from_
     if to is None:
-        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "bool": 1, "uint8": 8}.get(str(self.dtype))
+        digits = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "bool": 1, "uint8": 8}.get(
+            str(self.dtype)
+        )
         from_, to = 0, 2 ** (digits or min(8 * self.dtype.itemsize - 1, 62))
     array = _integers("random_", (0 if from_ is None else from_, to), tuple(self.shape), generator)
     return _overwrite(self, self.interpreter.constant(array), "random_")

@@ -13,7 +13,7 @@ from prototorch.eager.operands import accepts_out, cast_to, promote, reduce_dims
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import UsageError
 
-__all__ = ["dist", "norm", "std", "std_mean", "var", "var_mean", "vector_norm"]
+__all__ = ["dist", "std", "std_mean", "var", "var_mean", "vector_norm"]
 
 
 def _variance(name: str, x: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
@@ -23,7 +23,7 @@ def _variance(name: str, x: Any, dim: Any, unbiased: Any, correction: Any, keepd
     if unbiased is not None and correction is not None:
         raise UsageError(f"{name}: takes unbiased or correction, not both")
     if not as_dtype(str(x.dtype)).is_floating_point:
-        raise UsageError(f"{name}: expected floating-point elements, got {x.dtype}; cast them, for example by x.float()")
+        raise UsageError(f"{name}: expected floating-point elements, got {x.dtype}; use x.float()")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     dims = reduce_dims(dim, x.ndim, name)
@@ -103,22 +103,6 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dt
     none = ops.equal(total, ops.zeros_like(total))
     root = ops.power(ops.where(none, ops.ones_like(total), total), 1.0 / ord)
     return ops.where(none, total, root)
-
-
-@tensor_function
-@accepts_out
-def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """The p-norm of the elements over dimensions (None: all): `linalg.vector_norm` of order ``p``; "fro" is 2
-    (torch.norm). "nuc" is `linalg.matrix_norm`'s."""
-    if isinstance(p, str):
-        if p == "nuc":
-            from prototorch.eager.functions.matrices import matrix_norm
-
-            return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
-        if p != "fro":
-            raise UsageError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r:.40}")
-        p = 2
-    return vector_norm(input, 2 if p is None else p, dim, keepdim, dtype)
 
 
 @tensor_function

@@ -1,0 +1,54 @@
+"""Tensors overwritten in place: `copy_`, `fill_`, `zero_`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prototorch.eager.in_place import assign
+from prototorch.eager.operands import as_operand, cast_to
+from prototorch.eager.registry import tensor_function, tensor_method
+from prototorch.errors import ShapeError
+
+__all__ = ["fill"]
+
+
+@tensor_method
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Overwrite the elements with those of another tensor, which is cast and broadcast; its gradient flows
+    (torch.Tensor.copy_)."""
+    _ = non_blocking
+    value = as_operand(src, "copy_")
+    if isinstance(value, bool | int | float):
+        value = cast_to(value, self.dtype, self)
+    elif value.device != self.device:
+        value = value.to(self.device)
+    return assign(self, value, "copy_")
+
+
+def _number(value: Any, self: Any, name: str) -> Any:
+    found = as_operand(value, name)
+    if isinstance(found, bool | int | float):
+        return cast_to(found, self.dtype, self)
+    if found.ndim:
+        raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(found.shape)}")
+    return cast_to(found, self.dtype)
+
+
+@tensor_method
+def fill_(self: Any, value: Any) -> Any:
+    """Overwrite all elements with a number (torch.Tensor.fill_)."""
+    return assign(self, _number(value, self, "fill_"), "fill_")
+
+
+@tensor_function(method=False)
+def fill(input: Any, value: Any) -> Any:
+    """A tensor of the shape of another, with all elements a number (torch.fill)."""
+    from prototorch import ops
+
+    return ops.broadcast_to(_number(value, input, "fill"), shape=tuple(input.shape)) * 1
+
+
+@tensor_method
+def zero_(self: Any) -> Any:
+    """Overwrite all elements with 0 (torch.Tensor.zero_)."""
+    return assign(self, cast_to(0, self.dtype, self), "zero_")
