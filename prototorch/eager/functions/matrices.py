@@ -14,7 +14,8 @@ from prototorch.eager.operands import accepts_out, cast_to
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import ShapeError, UsageError
 
-__all__ = ["cholesky", "det", "eigh", "eigvalsh", "inverse", "logdet", "matrix_norm", "matrix_power", "multi_dot", "norm",
+__all__ = ["cholesky", "det", "eigh", "eigvalsh", "inverse", "logdet", "matrix_norm", "matrix_power", "multi_dot",
+           "norm",
            "slogdet", "solve"]  # fmt: skip
 
 

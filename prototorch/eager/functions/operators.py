@@ -24,11 +24,11 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, _OPERANDS) or getattr(value, "interpreter", None) is not None
 
 
-def _operator(function: Callable[..., Any], exchanged: bool = False) -> Callable[[Any, Any], Any]:
+def _operator(name: str, exchanged: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
-        return function(other, self) if exchanged else function(self, other)
+        return FUNCTIONS[name](other, self) if exchanged else FUNCTIONS[name](self, other)
 
     return method
 
@@ -40,20 +40,12 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-def _define() -> None:
-    import prototorch.eager.functions.arithmetic
-    import prototorch.eager.functions.comparison  # noqa: F401 - they register what is read here
-
-    for name, known in _ARITHMETIC.items():
-        function = FUNCTIONS[known]
-        tensor_method(_operator(function), name=f"__{name}__")
-        tensor_method(_operator(function, True), name=f"__r{name}__")
-        tensor_method(_in_place(known), name=f"__i{name}__")
-    for name, known in _COMPARISONS.items():
-        tensor_method(_operator(FUNCTIONS[known]), name=f"__{name}__")
-
-
-_define()
+for _sign, _name in _ARITHMETIC.items():
+    tensor_method(_operator(_name), name=f"__{_sign}__")
+    tensor_method(_operator(_name, True), name=f"__r{_sign}__")
+    tensor_method(_in_place(_name), name=f"__i{_sign}__")
+for _sign, _name in _COMPARISONS.items():
+    tensor_method(_operator(_name), name=f"__{_sign}__")
 
 
 @tensor_method(name="__neg__")
