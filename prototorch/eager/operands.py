@@ -20,6 +20,7 @@ from prototorch.eager.dtype import (
     promote_types,
 )
 from prototorch.eager.in_place import assign
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
@@ -47,8 +48,6 @@ def as_operand(value: Any, name: str) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
-        from prototorch.eager.interpreter import cpu_interpreter
-
         return cpu_interpreter().constant(value)
     if isinstance(value, complex):
         raise UsageError(f"{name}: there are no complex numbers, got {value!r}")

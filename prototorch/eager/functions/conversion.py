@@ -8,6 +8,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.eager.device import Device, as_device
+from prototorch.eager.dims import normalize_dim
 from prototorch.eager.dtype import ALIASES, DTYPES, as_dtype
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.functions.transfer import transfer
@@ -157,8 +158,6 @@ def nelement(self: Tensor) -> int:
 @tensor_method(name="size")
 def size_(self: Tensor, dim: int | None = None) -> Any:
     """The shape, or the size of one dimension (torch.Tensor.size)."""
-    from prototorch.eager.dims import normalize_dim
-
     return self.shape if dim is None else self.shape[normalize_dim(dim, self.ndim, "size")]
 
 

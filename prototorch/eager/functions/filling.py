@@ -12,6 +12,7 @@ from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.operands import write_out
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.errors import UsageError
+from prototorch.spec import Spec
 
 __all__ = ["check_creation", "empty", "full", "new_tensor_options", "ones", "zeros"]
 
@@ -36,8 +37,6 @@ def filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, device: An
     check_creation(name, options)
     target = as_dtype(dtype) if dtype is not None else get_default_dtype() if out is None else out.dtype
     interpreter = interpreter_for(device)
-    from prototorch.spec import Spec
-
     made = interpreter.zeros(Spec(shape, str(target)))
     if value:
         with np.errstate(all="ignore"):

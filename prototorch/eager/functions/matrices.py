@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.eager.dtype import as_dtype
+from prototorch.eager.functions.products import matmul
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import accepts_out, cast_to
 from prototorch.eager.registry import tensor_function
@@ -147,8 +148,6 @@ def matrix_power(input: Any, n: int) -> Any:
 
 def multi_dot(tensors: Any) -> Any:
     """The product of matrices from left to right; the first and the last may be vectors (torch.linalg.multi_dot)."""
-    from prototorch.eager.functions.products import matmul
-
     values = list(tensors)
     if len(values) < 2:
         raise UsageError(f"multi_dot: expected at least 2 tensors, got {len(values)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch import ops
 from prototorch.eager.in_place import assign
 from prototorch.eager.operands import as_operand, cast_to
 from prototorch.eager.registry import tensor_function, tensor_method
@@ -43,8 +44,6 @@ def fill_(self: Any, value: Any) -> Any:
 @tensor_function(method=False)
 def fill(input: Any, value: Any) -> Any:
     """A tensor of the shape of another, with all elements a number (torch.fill)."""
-    from prototorch import ops
-
     return ops.broadcast_to(_number(value, input, "fill"), shape=tuple(input.shape)) * 1
 
 

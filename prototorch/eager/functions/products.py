@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.functions.arithmetic import add, mul
 from prototorch.eager.operands import accepts_out, cast_to
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import ShapeError, UsageError
@@ -129,8 +130,6 @@ def outer(input: Any, vec2: Any) -> Any:
     for value in (input, vec2):
         if getattr(value, "ndim", None) != 1:
             raise ShapeError(f"outer: expected two vectors, got a value of {getattr(value, 'ndim', 0)} dimensions")
-    from prototorch.eager.functions.arithmetic import mul
-
     return mul(ops.expand_dims(input, 1), vec2)
 
 
@@ -171,8 +170,6 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 @accepts_out
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2) (torch.addr)."""
-    from prototorch.eager.functions.arithmetic import add, mul
-
     product = outer(vec1, vec2)
     product = product if alpha == 1 else mul(product, alpha)
     return product if beta == 0 else add(input if beta == 1 else mul(input, beta), product)
@@ -196,8 +193,6 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 @accepts_out
 def kron(input: Any, other: Any) -> Any:
     """The Kronecker product: each element of input times all of other (torch.kron)."""
-    from prototorch.eager.functions.arithmetic import mul
-
     n = max(input.ndim, other.ndim)
     a, b = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (input, other))
     left = ops.reshape(input, shape=tuple(size for k in a for size in (k, 1)))

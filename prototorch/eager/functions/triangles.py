@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from prototorch import ops
 from prototorch.eager.dims import normalize_dim
 from prototorch.eager.interpreter import interpreter_for
@@ -16,8 +18,6 @@ __all__ = ["diag", "diag_embed", "trace", "tril", "triu"]
 
 def _indices(x: Any, count: int) -> Any:
     """0, 1, ..., count - 1 by the interpreter of x."""
-    import numpy as np
-
     return x.interpreter.constant(np.arange(count))
 
 
@@ -106,8 +106,6 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 def _triangle_indices(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
-    import numpy as np
-
     if row < 0 or col < 0:
         raise UsageError(f"sizes must not be negative, got {row} and {col}")
     found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
