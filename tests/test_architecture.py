@@ -64,6 +64,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.runtime.plan_timing",),
     ("prototorch.eager",),
     ("prototorch.optimizers", "prototorch.losses"),
+    ("prototorch.nn",),
     ("prototorch.metrics",),
     ("prototorch.storage",),
     # ---- train: declared blocks and parts, the plans of a step, the training loop

@@ -16,7 +16,7 @@ NAMES = {
     "prototorch": """
         Callback Data Function Generator Input Layer Model Module Sequential Weights __version__ caffe
         callbacks constraints data default_generator errors grad initializers layers load_model losses manual_seed
-        metrics models ops optimizers read_weights regularizers schedules training utils
+        metrics models nn ops optimizers read_weights regularizers schedules training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
@@ -94,6 +94,9 @@ NAMES = {
         init_log io layer_type_list layers log net_spec params proto set_device set_mode_cpu set_mode_gpu
         set_multiprocess set_random_seed set_solver_count set_solver_rank solver_count solver_rank to_proto
     """,
+    "nn": """
+        LayerChild
+    """,
     "errors": """
         BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError RangeError ResourceError
         ShapeError SnapshotError TextError TrainingError UsageError WeightsError
@@ -103,7 +106,9 @@ ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "R
 
 
 def _tensor_names(name: str) -> set[str]:
-    """PyTorch's names, which tests/eager compares with PyTorch itself."""
+    """PyTorch's names, which tests/eager and tests/nn compare with PyTorch itself."""
+    if name == "nn":
+        return set(pt.nn.__all__) - {"LayerChild"}
     return set(TENSOR_NAMES) if name == "prototorch" else set()
 
 

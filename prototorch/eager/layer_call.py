@@ -44,16 +44,23 @@ def training(on: bool = True) -> Iterator[None]:
         _training.reset(token)
 
 
+def is_training() -> bool:
+    """Whether layers run in the training phase here."""
+    return _training.get()
+
+
 class LayerState:
     """The eager state of a layer object: its weights by name, and the extra losses of its last call.
 
-    preset_weights: values for weights that are not created yet, instead of the initializer's.
+    preset_weights: values for weights that are not created yet, instead of the initializer's. statistics: the names of
+    weights that no gradient trains, such as running means.
     """
 
     def __init__(self) -> None:
         self.weights: dict[str, Any] = {}
         self.losses: list[Any] = []
         self.preset_weights: dict[str, np.ndarray] = {}
+        self.statistics: set[str] = set()
 
 
 _states: dict[int, tuple[weakref.ref[Layer], LayerState]] = {}
@@ -117,6 +124,8 @@ class EagerContext:
             raise UsageError(f"share: the weight {full!r} is that of another layer of a net; a layer alone has none")
         source, key = self._source(name)
         is_trained = trainable and self.trainable
+        if not trainable:
+            self.state.statistics.add(full)
         weight = self.state.weights.get(full)
         if source is not None and source.prefix + key in source.variables:
             is_float = source.variables.borrow(source.prefix + key).dtype.kind == "f"

@@ -1,4 +1,4 @@
-"""Copies of tensors by `pickle` and `copy.deepcopy`: elements, device and ``requires_grad``, not the tape."""
+"""Copies of tensors by `pickle` and `copy.deepcopy`: elements, class, device and ``requires_grad``, not the tape."""
 
 from __future__ import annotations
 
@@ -9,18 +9,49 @@ import numpy as np
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
 
-__all__ = ["rebuild_tensor"]
+__all__ = ["as_subclass"]
 
 
-def rebuild_tensor(array: np.ndarray, requires_grad: bool, device: str) -> Tensor:
-    """A tensor of a pickled array."""
-    made = interpreter_for(device).constant(array)
+@tensor_method
+def as_subclass(self: Tensor, cls: type[Any]) -> Any:
+    """A tensor of a subclass with the same memory, without the place on the tape."""
+    made = object.__new__(cls)
+    made._array, made.spec, made.interpreter, made.storage = self._array, self.spec, self.interpreter, self.storage
+    made._edge = made._view = made.grad = made.mask = None
+    made._requires_grad = False
+    return made
+
+
+def _rebuild(cls: type[Any], array: np.ndarray, device: str, requires_grad: bool, attributes: dict[str, Any]) -> Any:
+    made = as_subclass(interpreter_for(device).constant(array), cls)
     made._requires_grad = requires_grad
+    made.__dict__.update(attributes)
     return made
 
 
 @tensor_method(name="__reduce_ex__")
-def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    """See `object.__reduce_ex__`."""
-    return rebuild_tensor, (np.array(self.numpy()), self.requires_grad, str(self.device))
+def _reduce(self: Tensor, protocol: Any) -> Any:
+    return _rebuild, (type(self), np.array(self.numpy()), str(self.device), self.requires_grad, _attributes(self))
+
+
+@tensor_method(name="__deepcopy__")
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
+    """Raises UsageError for a tensor that was computed from others with a gradient, as PyTorch does."""
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise UsageError("deepcopy: the tensor was computed from others with a gradient; take detach() or clone()")
+    made = as_subclass(self.interpreter.copy(self), type(self))
+    made._requires_grad = self.requires_grad
+    made.__dict__.update(_attributes(self))
+    memo[id(self)] = made
+    made.grad = None if self.grad is None else self.grad.detach().clone()
+    return made
+
+
+def _attributes(tensor: Tensor) -> dict[str, Any]:
+    """The attributes set by a user, without the hooks."""
+    own = ("hooks", "post_hooks", "retains_grad")
+    return {name: value for name, value in tensor.__dict__.items() if name not in own}
