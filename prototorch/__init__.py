@@ -35,6 +35,7 @@ _PUBLIC = {
     "Module": ("prototorch.nn.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
     "grad": ("prototorch.eager.functions.gradients", "grad"),
+    "compile": ("prototorch.compiler.compiled_function", "compile"),
     "training": ("prototorch.eager.layer_call", "training"),
     "manual_seed": ("prototorch.eager.generator", "manual_seed"),
     "Generator": ("prototorch.eager.generator", "Generator"),

@@ -15,8 +15,9 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 NAMES = {
     "prototorch": """
         Callback Data Function Generator Input Layer Model Module Sequential Weights __version__ caffe
-        callbacks constraints data default_generator errors grad initializers layers load_model losses manual_seed
-        metrics models nn ops optimizers read_weights regularizers schedules training utils
+        callbacks compile constraints data default_generator errors grad initializers layers load_model
+        losses manual_seed metrics models nn ops optimizers read_weights regularizers schedules training
+        utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from prototorch.eager.grad_mode import recording
 from prototorch.eager.storage import Storage
 from prototorch.eager.tape import Edge, SavedArray, TapeEntry
 from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.eager.tracing import active_trace
 from prototorch.eager.view_info import ViewInfo
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, set_default_interpreter
@@ -42,6 +43,7 @@ class TensorInterpreter:
     """What interpreters of ops on tensors have in common: the tape."""
 
     device: Device = CPU
+    is_trace = False  #: whether it records ops, so that elements are not known
     has_memory = True  #: whether tensors have memory that is written in place, and that their views share
 
     def __init__(self) -> None:
@@ -125,6 +127,9 @@ class EagerInterpreter(TensorInterpreter):
 
     def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         """Run the op now; gives a tensor, or a tuple of them for an op with several outputs."""
+        trace = active_trace.get()
+        if trace is not None:
+            return trace.apply(op, inputs, attrs)
         for k, t in enumerate(inputs):
             if t.interpreter is not self:
                 other = t.interpreter
@@ -164,38 +169,64 @@ class EagerInterpreter(TensorInterpreter):
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""
+        trace = active_trace.get()
+        if trace is not None:
+            return cast(Tensor, trace.constant(array))
         return self.wrap(self.backend.asarray(np.asarray(array) if isinstance(array, LazyArray) else array))
 
     def wrap(self, array: Any, storage: Storage | None = None) -> Tensor:
         """A tensor of an array of the backend itself, without a copy."""
+        trace = active_trace.get()
+        if trace is not None:
+            return cast(Tensor, trace.wrap(array, storage))
         return make_tensor(array, Spec(tuple(array.shape), array.dtype.name), self, storage or Storage())
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """An array of the backend as NumPy's, without a copy where it is in the host's memory."""
+        trace = active_trace.get()
+        if trace is not None:
+            trace.to_numpy(array)
         found: np.ndarray = self.backend.to_numpy(array)
         return found
 
     def view_update(self, base: Tensor, value: Tensor, steps: ViewSteps) -> Tensor:
         """The tensor ``base`` after its view by ``steps`` has been overwritten with a value."""
+        trace = active_trace.get()
+        if trace is not None:
+            return cast(Tensor, trace.view_update(base, value, steps))
         out = make_tensor(base._array, base.spec, self, base.storage)
         self.record(view_update, (base, value), {"steps": steps}, (out,), (("steps", steps),))
         return out
 
     def copy(self, tensor: Tensor) -> Tensor:
         """A tensor of its own memory with the same elements, without the tape."""
+        trace = active_trace.get()
+        if trace is not None:
+            return cast(Tensor, trace.copy(tensor))
         return self.wrap(tensor._array.copy())
 
     def zeros(self, spec: Spec) -> Tensor:
         """A tensor of zeros."""
+        trace = active_trace.get()
+        if trace is not None:
+            return cast(Tensor, trace.zeros(spec))
         return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
 
     def add_into(self, target: Tensor, value: Tensor) -> None:
         """Add a tensor of the same shape and type to another, without the tape."""
+        trace = active_trace.get()
+        if trace is not None:
+            trace.add_into(target, value)
+            return
         target._array += value._array
         target.storage.mark_changed()
 
     def write(self, target: Tensor, value: Tensor) -> None:
         """Overwrite the elements of a tensor with those of another, of a shape that broadcasts to its own."""
+        trace = active_trace.get()
+        if trace is not None:
+            trace.write(target, value)
+            return
         target._array[...] = value._array
         target.storage.mark_changed()
 

@@ -21,10 +21,12 @@ import numpy as np
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import cpu_interpreter
+from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.storage import Storage, VariableStorage
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.tracing import outside_trace
 from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
@@ -134,7 +136,8 @@ class EagerContext:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
                 initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
-                rng = default_keys.next_generator()
+                with outside_trace():
+                    rng = default_keys.next_generator()
                 values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
             array = np.array(values, dtype=dtype or self._dtype)
             requires_grad = is_trained and array.dtype.kind == "f"
@@ -162,7 +165,7 @@ class EagerContext:
     def key(self) -> Any:
         """See `Context.key`: a new one for each call of a layer."""
         if not self._key:
-            self._key.append(weight_tensor(default_keys.next_key(), False))
+            self._key.append(key_tensor())
         return self._key[0]
 
     def site(self) -> int:

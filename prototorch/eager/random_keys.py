@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from prototorch.data.shuffling import philox
+from prototorch.eager.tracing import active_trace
+from prototorch.errors import UsageError
 
 __all__ = ["RandomKeys", "default_keys"]
 
@@ -27,7 +29,12 @@ class RandomKeys:
         self.seed, self.count = int(seed) & (2**64 - 1), 0
 
     def next_pair(self) -> tuple[int, int]:
-        """The next key as integers (seed, number of keys before it)."""
+        """The next key as integers (seed, number of keys before it). Raises UsageError in a function that is traced."""
+        if active_trace.get() is not None:
+            raise UsageError(
+                "a function that is traced (prototorch.compile) draws its random numbers by ops on tensors: numbers "
+                "that NumPy draws would be the same ones at each call"
+            )
         number, self.count = self.count, self.count + 1
         return self.seed, number
 

@@ -221,6 +221,8 @@ class Tensor(OperatorMixin):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
+        if self.interpreter.is_trace:
+            return f"tensor(<{self.spec}, not known while a function is compiled>)"
         elements = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
         notes = []
         if self.spec.dtype not in ("float32", "int64", "bool"):

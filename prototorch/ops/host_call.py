@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.errors import ShapeError, UsageError
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import zeros_like
+from prototorch.ops.reduce import broadcast_to
 from prototorch.spec import Spec
 
 __all__ = ["HostFunction", "host_call"]
@@ -84,7 +85,9 @@ class HostCall(Op):
         function: HostFunction = attrs["function"]
         if function.backward is None or not any(needs):
             return [None] * len(inputs)
-        given = [zeros_like(y) if g is None else g for g, y in zip(grads, outputs, strict=True)]
+        given = [
+            broadcast_to(zeros_like(y), shape=y.shape) if g is None else g for g, y in zip(grads, outputs, strict=True)
+        ]
         gradient = function.gradient([Spec(x.shape, x.dtype) for x in inputs], needs)
         results = host_call(*inputs, *outputs, *given, function=gradient)
         found = iter(results if isinstance(results, tuple) else (results,))

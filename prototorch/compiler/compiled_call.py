@@ -1,0 +1,157 @@
+"""One plan of a compiled function: bound to the arrays that it reads and writes, and run at each call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.compiler.guards import Guards
+from prototorch.compiler.signature import map_tensors
+from prototorch.compiler.trace import CapturedArray, TraceInterpreter
+from prototorch.compiler.trace_result import ResultTensor, TraceResult
+from prototorch.eager.storage import Storage
+from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.eager.view_info import ViewInfo
+from prototorch.errors import UsageError
+from prototorch.graph.plan import make_plan
+from prototorch.ops.view_update import array_view
+from prototorch.runtime.executor import make_executor
+
+__all__ = ["CompiledCall"]
+
+
+class CompiledCall:
+    """A plan with what a call does around it.
+
+    Args:
+        trace, result: of the function. num_arguments: the tensors among its arguments. guards: what it has read beside
+            them.
+    """
+
+    def __init__(self, trace: TraceInterpreter, result: TraceResult, num_arguments: int, guards: Guards,
+                 backend: Backend):  # fmt: skip
+        self.result, self.guards, self._host = result, guards, trace.host
+        self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
+        captured = list(trace.captured.values())
+        self._captured = [(c.tensor, c.array) for c in captured]
+        self._leaves = _grad_guards(trace, captured)
+        self._executor = make_executor(self.plan, backend, {c.name: c.array for c in captured if c.is_state})
+        needed = self.plan.inputs
+        self._arguments = [(f"argument:{k}", k) for k in range(num_arguments) if f"argument:{k}" in needed]
+        readers: dict[str, Callable[[], Any]] = dict(trace.numbers)
+        readers.update({c.name: _reader(c.array) for c in captured if not c.is_state})
+        self._readers = [(name, read) for name, read in readers.items() if name in needed]
+        self._keys = [(keys, names) for keys, names in trace.keys.values()]
+        self._written = [(c.array, c.tensor.storage) for c in result.written]
+        self._lock = threading.RLock()
+
+    # ------------------------------------------------------------------ whether it serves a call
+
+    def stale_reason(self) -> str:
+        """Why it does not serve a call any more; "" where it does."""
+        for tensor, array in self._captured:
+            if tensor._array is not array:
+                return f"a tensor {list(tensor.spec.shape)} has taken another array"
+        for leaf, has_grad, grad in self._leaves:
+            if (leaf.grad is not None) != has_grad or (grad is not None and leaf.grad is not grad):
+                return f"the gradient of a tensor {list(leaf.spec.shape)} is another one than before"
+        return self.guards.failure()
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, arguments: Sequence[Tensor]) -> Any:
+        """Run the plan, and give what the function returns."""
+        inputs = {name: arguments[k]._array for name, k in self._arguments}
+        for name, read in self._readers:
+            inputs[name] = read()
+        for keys, names in self._keys:
+            for name in names:
+                inputs[name] = keys.next_key()
+        self._check_aliases(arguments)
+        result = self.result
+        with self._lock:
+            outputs = self._executor(inputs)
+            arrays = {name: np.array(outputs[name]) for name in result.outputs}
+        for captured, name in result.copied_back:
+            captured.array[...] = arrays[name]
+        for _, storage in self._written:
+            storage.mark_changed()
+        for k, name in result.argument_updates:
+            arguments[k]._array[...] = arrays[name]
+            arguments[k].storage.mark_changed()
+        given = self._give(arguments, arrays)
+        if result.escaped:
+            self._materialize_escaped(arguments, arrays)
+        return given
+
+    def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
+        for array, _ in self._written:
+            for k, argument in enumerate(arguments):
+                if np.may_share_memory(array, argument._array) and np.shares_memory(array, argument._array):
+                    raise UsageError(
+                        f"tensor argument {k} shares its memory with a tensor that the compiled function changes; pass "
+                        "a clone() of it"
+                    )
+
+    def _give(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> Any:
+        result = self.result
+        tensors: dict[str, Tensor] = {}
+
+        def tensor_of(source: ResultTensor) -> Tensor:
+            found = tensors.get(source.output) if source.output else None
+            if found is None:
+                found = self._tensor(source, arguments, arrays)
+                if source.output:
+                    tensors[source.output] = found
+            return found
+
+        for leaf, source in result.leaf_grads:
+            leaf.grad = None if source is None else self._tensor(source, arguments, arrays)
+        for k, source in result.argument_grads:
+            arguments[k].grad = None if source is None else self._tensor(source, arguments, arrays)
+        sources = result.tensors
+        if isinstance(result.value, Tensor):
+            source = sources.get(id(result.value))
+            return result.value if source is None else tensor_of(source)
+        return map_tensors(result.value, lambda t: tensor_of(sources[id(t)]) if id(t) in sources else t)
+
+    def _tensor(self, source: ResultTensor, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> Tensor:
+        """A result: elements of its own, a tensor from outside, or a view of one."""
+        if source.output:
+            return make_tensor(arrays[source.output], source.traced.spec, self._host, Storage())
+        base = arguments[source.argument] if source.argument is not None else _owner(source.captured)
+        if not source.steps:
+            return base if source.argument is not None else base.detach()
+        array = array_view(base._array, source.steps)
+        view = make_tensor(array, source.traced.spec, self._host, base.storage)
+        view._view = ViewInfo(base, source.steps, base.storage.graph_version)
+        return view
+
+    def _materialize_escaped(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> None:
+        """Give tensors of the trace that something outside has kept memory, after the first and only run."""
+        for source in self.result.escaped:
+            real = self._tensor(source, arguments, arrays)
+            tensor = source.traced
+            tensor.rebind(real._array, real.storage, self._host)
+            tensor._view, tensor._edge = real._view, None
+
+
+def _owner(captured: CapturedArray | None) -> Tensor:
+    assert captured is not None
+    return captured.tensor
+
+
+def _reader(array: Any) -> Callable[[], Any]:
+    return lambda: array
+
+
+def _grad_guards(trace: TraceInterpreter, captured: Sequence[CapturedArray]) -> list[tuple[Tensor, bool, Any]]:
+    """Leaves from outside, with whether they have a gradient, and it itself where the plan reads it."""
+    arrays = {id(c.array) for c in captured}
+    leaves = [t for t in trace.leaves.values() if t.interpreter is trace.host]
+    return [(t, t.grad is not None, t.grad if t.grad is not None and id(t.grad._array) in arrays else None)
+            for t in leaves]  # fmt: skip

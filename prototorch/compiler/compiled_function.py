@@ -1,0 +1,182 @@
+"""`prototorch.compile`: a function of tensors as plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import update_wrapper
+from typing import Any
+
+from prototorch.backends.devices import backend_for
+from prototorch.compiler.compiled_call import CompiledCall
+from prototorch.compiler.guards import Guards
+from prototorch.compiler.signature import CallSignature, map_tensors
+from prototorch.compiler.trace import TraceInterpreter
+from prototorch.compiler.trace_result import collect_results
+from prototorch.eager.dtype import get_default_dtype
+from prototorch.eager.grad_mode import recording
+from prototorch.eager.interpreter import EagerInterpreter, cpu_interpreter
+from prototorch.eager.layer_call import is_training
+from prototorch.eager.module import Module
+from prototorch.eager.tensor import Tensor
+from prototorch.eager.tracing import active_trace
+from prototorch.errors import ModelWarning, UsageError, warn_user
+
+__all__ = ["CompiledFunction", "compile"]
+
+MAX_PLANS = 64  # of one function; the oldest goes when another one is made
+WARN_AT = 8  # plans
+MAX_UNSTABLE = 3  # traces in a row that change what they read
+
+
+class CompiledFunction:
+    """A function that is traced once for each kind of call, and then runs as a plan.
+
+    plans: the number of plans that it has.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        self.function = function
+        self._calls: dict[Hashable, list[CompiledCall]] = {}
+        self._unstable: dict[Hashable, int] = {}
+        update_wrapper(self, function if hasattr(function, "__name__") else type(function))
+
+    @property
+    def num_plans(self) -> int:
+        """The number of plans."""
+        return sum(map(len, self._calls.values()))
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Run the function on tensors, as a plan."""
+        if active_trace.get() is not None:
+            return self.function(*args, **options)  # a part of the function that is traced
+        signature = CallSignature(args, options)
+        key = (signature.key, recording.get(), is_training(), get_default_dtype())
+        reason = ""
+        for call in self._calls.get(key, ()):
+            reason = call.stale_reason()
+            if not reason:
+                return call.run(signature.tensors)
+        return self._trace(key, signature.tensors, args, options, reason)
+
+    def _trace(self, key: Hashable, tensors: list[Tensor], args: Any, options: Any, reason: str) -> Any:
+        host = _host_of(tensors)
+        guards = Guards(self.function, (*args, *options.values()))
+        trace = TraceInterpreter(host)
+        leaves = {**guards.tensors, **{id(t): t for t in tensors}}
+        trace.initial_grads.update({k: t.grad for k, t in leaves.items() if t.requires_grad})
+        traced: dict[int, Tensor] = {}
+        arguments = []
+        for k, t in enumerate(tensors):
+            own = traced[id(t)] = trace.argument(k, t)
+            arguments.append(own)
+        grads = [None if t.grad is None else traced.get(id(t.grad)) for t in tensors]
+        for own, grad in zip(arguments, grads, strict=True):
+            own.grad = grad
+        token = active_trace.set(trace)
+        try:
+            inner = map_tensors((args, options), lambda t: traced[id(t)])
+            value = self.function(*inner[0], **inner[1])
+            del inner
+            result = collect_results(trace, arguments, grads, value)
+        finally:
+            active_trace.reset(token)
+            trace.restore_grads()
+        call = CompiledCall(trace, result, len(tensors), guards, backend_for(str(host.device)))
+        unstable = guards.failure() or (f"a tensor {list(result.escaped[0].traced.shape)} that the function makes is "
+                                        "kept outside of it" if result.escaped else "")  # fmt: skip
+        if unstable:
+            count = self._unstable[key] = self._unstable.get(key, 0) + 1
+            if count > MAX_UNSTABLE:
+                raise UsageError(
+                    f"{self._name()} changes something outside at each call, which a plan does not: {unstable}. Return "
+                    "it instead, or keep it as a tensor that is changed in place"
+                )
+        else:
+            self._add(key, call, reason)
+        return call.run(tensors)
+
+    def _add(self, key: Hashable, call: CompiledCall, reason: str) -> None:
+        self._unstable.pop(key, None)
+        calls = self._calls.setdefault(key, [])
+        calls.insert(0, call)
+        if self.num_plans == WARN_AT:
+            warn_user(
+                f"{self._name()} has been traced {WARN_AT} times, each with a plan of its own"
+                f"{f' (last: {reason})' if reason else ''}: numbers that differ from call to call are passed as "
+                "tensors, and sizes kept to few", ModelWarning,
+            )  # fmt: skip
+        if self.num_plans > MAX_PLANS:
+            oldest = next(iter(self._calls))
+            self._calls[oldest].pop()
+            if not self._calls[oldest]:
+                del self._calls[oldest]
+
+    def _name(self) -> str:
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound = instance.__dict__.get(f"compiled {self._name()}")
+        if bound is None:
+            bound = instance.__dict__[f"compiled {self._name()}"] = CompiledFunction(self.function.__get__(instance))
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<compiled function {self._name()}, {self.num_plans} plans>"
+
+
+class CompiledModule(CompiledFunction):
+    """A module whose calls run as plans; all else is the module's own."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "function":
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+
+def _host_of(tensors: list[Tensor]) -> EagerInterpreter:
+    hosts = {id(t.interpreter): t.interpreter for t in tensors}
+    if len(hosts) > 1:
+        devices = " and ".join(sorted({str(t.device) for t in tensors}))
+        raise UsageError(f"a compiled function takes tensors of one device, and gets some on {devices}")
+    host = next(iter(hosts.values()), cpu_interpreter())
+    if host.device.type != "cpu":
+        raise UsageError(
+            "prototorch.compile makes plans for the CPU; for a GPU write the net as a model (load_model, Sequential), "
+            "whose steps are CUDA graphs, or leave the function uncompiled"
+        )
+    return host
+
+
+def compile(model: Any = None, *, fullgraph: bool = True, dynamic: bool | None = None, backend: Any = None,
+            mode: str | None = None, options: Any = None, disable: bool = False) -> Any:  # fmt: skip
+    """Trace a function of tensors once for each kind of call, and run it as a plan (PyTorch's torch.compile).
+
+    model: a function or a module; without it, a decorator. What the function computes on tensors becomes one graph:
+    calls of modules, `backward`, the steps of optimizers, changes in place. A call of another kind is traced anew:
+    another shape, dtype or requires_grad of an argument, another value of an argument that is no tensor, another phase
+    (train, eval, no_grad), and another value of what the function reads by its closure, global names and modules.
+    Gradients flow through it.
+
+    fullgraph: the whole function is always one graph; False changes nothing. disable: give the function as it is.
+    dynamic, backend, mode, options: of PyTorch's compilers; only their defaults are possible.
+
+    Raises UsageError where Python's control flow depends on the elements of a tensor, with the line; where the function
+    changes things outside that are no tensors; and for options that there are none of.
+    """
+    for name, value in (("dynamic", dynamic), ("options", options)):
+        if value:
+            raise UsageError(f"compile: {name}={value!r:.40} is not possible: each shape of the arguments has a plan")
+    if backend not in (None, "inductor") or mode not in (None, "default"):
+        raise UsageError(
+            f"compile: backend={backend!r:.40}, mode={mode!r:.40}: there is one compiler, that of the models' plans; "
+            "leave them out"
+        )
+    if model is None:
+        return lambda function: compile(function, disable=disable)
+    if not callable(model):
+        raise UsageError(f"compile takes a function or a module, not {type(model).__name__}")
+    if disable or isinstance(model, CompiledFunction):
+        return model
+    return CompiledModule(model) if isinstance(model, Module) else CompiledFunction(model)

@@ -1,0 +1,117 @@
+"""Guards: what a trace has read outside of its arguments, and whether it is still the same."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.dtype import DType
+from prototorch.eager.tensor import Tensor
+from prototorch.layers.base import Layer
+
+__all__ = ["Guards"]
+
+MAX_ITEMS = 20_000  # that are looked at from one function
+_ABSENT = object()
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), DType)
+_OPAQUE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ndarray,
+           np.generic, Layer)  # fmt: skip
+
+
+class Guards:
+    """The numbers, strings and objects that a function reaches: by its closure, its global names, the object that it is
+    a method of, and the modules, lists, dicts and other objects in these.
+
+    ``plain`` are items that count by value, ``objects`` those that count as the object that they are. Each is a
+    container (a dict or a list), a key, the value, and the path that messages name.
+    """
+
+    def __init__(self, function: Any, arguments: Iterable[Any]):
+        self.plain: list[tuple[Any, Any, Any, str]] = []
+        self.objects: list[tuple[Any, Any, Any, str]] = []
+        self.sizes: list[tuple[Any, int, str]] = []
+        self.tensors: dict[int, Tensor] = {}
+        self._visited: set[int] = set()
+        self._visit_function(function)
+        for k, value in enumerate(arguments):
+            self._visit(value, f"argument {k}")
+
+    def _visit_function(self, function: Any) -> None:
+        owner = getattr(function, "__self__", None)
+        if owner is not None:
+            self._visit(owner, "self")
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        code = getattr(function, "__code__", None)
+        if code is None:  # an object that is called: a module
+            self._visit(function, type(function).__name__)
+            return
+        names = function.__globals__
+        for name in code.co_names:
+            if name in names:
+                self._item(names, name, names[name], name)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            self._item(cell, name, _cell_contents(cell), name)
+
+    def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
+        (self.plain if isinstance(value, _PLAIN) else self.objects).append((container, key, value, path))
+        self._visit(value, path)
+
+    def _visit(self, value: Any, path: str) -> None:
+        if isinstance(value, Tensor):
+            self.tensors[id(value)] = value
+            return
+        if isinstance(value, (*_PLAIN, *_OPAQUE)) or id(value) in self._visited or len(self._visited) > MAX_ITEMS:
+            return
+        self._visited.add(id(value))
+        if isinstance(value, dict):
+            self._container(value, value.items(), path, "[{!r}]")
+        elif isinstance(value, list):
+            self._container(value, enumerate(value), path, "[{}]")
+        elif isinstance(value, tuple):
+            for k, v in enumerate(value):
+                self._visit(v, f"{path}[{k}]")
+        elif isinstance(getattr(value, "__dict__", None), dict) and not type(value).__module__.startswith("_"):
+            self._container(vars(value), vars(value).items(), path, ".{}")
+
+    def _container(self, container: Any, items: Iterable[tuple[Any, Any]], path: str, form: str) -> None:
+        self.sizes.append((container, len(container), path))
+        for key, value in list(items):
+            name = f"{path}{form.format(key if not isinstance(key, Tensor) else 'tensor')}"
+            self._item(container, key, value, name)
+
+    def skip(self, skipped: Callable[[Any, Any], bool]) -> None:
+        """Leave out items (container, key) that are read at each call."""
+        self.plain = [item for item in self.plain if not skipped(item[0], item[1])]
+
+    def failure(self) -> str:
+        """What has changed, with its path; "" where nothing has."""
+        for container, size, path in self.sizes:
+            if len(container) != size:
+                return f"{path} has {len(container)} items, and had {size}"
+        for container, key, value, path in self.plain:
+            now = _item(container, key)
+            if now is not value and (type(now) is not type(value) or now != value):
+                return f"{path} is {'gone' if now is _ABSENT else repr(now)[:40]}, and was {value!r:.40}"
+        for container, key, value, path in self.objects:
+            if _item(container, key) is not value:
+                return f"{path} is another object"
+        return ""
+
+
+def _item(container: Any, key: Any) -> Any:
+    if isinstance(container, dict):
+        return container.get(key, _ABSENT)
+    if isinstance(container, types.CellType):
+        return _cell_contents(container)
+    return container[key]
+
+
+def _cell_contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it has none yet
+        return _ABSENT

@@ -1,0 +1,230 @@
+"""The trace: the interpreter of ops on tensors that records them into a graph.
+
+While it is active, what the package does on tensors is what it does eagerly (the tape, views, versions, in-place
+changes), but an array is a `TracedArray`, and an op becomes a node. Tensors from outside are captured: their arrays
+become states of the graph, and what is written to them becomes the states' new values.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from prototorch import ops
+from prototorch.compiler.traced_array import TracedArray
+from prototorch.eager.interpreter import EagerInterpreter, TensorInterpreter
+from prototorch.eager.random_keys import RandomKeys
+from prototorch.eager.storage import Storage
+from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.eager.view_info import ViewInfo
+from prototorch.errors import UsageError
+from prototorch.graph.ir import Graph, Value
+from prototorch.ops.core import Op
+from prototorch.ops.lazy_array import LazyArray
+from prototorch.ops.view_update import ViewSteps, view_update
+from prototorch.spec import Spec
+
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+__all__ = ["CapturedArray", "TraceInterpreter", "user_location"]
+
+
+@dataclass
+class CapturedArray:
+    """An array from outside: the tensor that brought it, its memory in the trace, and its name in the graph.
+
+    It is a state, or, where its elements are not contiguous, an input that is fed at each call.
+    """
+
+    tensor: Tensor
+    array: Any
+    cell: TracedArray
+    name: str
+    is_state: bool
+
+
+class TraceInterpreter(TensorInterpreter):
+    """Records ops on tensors into ``graph``."""
+
+    is_trace = True
+
+    def __init__(self, host: EagerInterpreter):
+        super().__init__()
+        self.host, self.device = host, host.device
+        self.graph = Graph()
+        self.captured: dict[int, CapturedArray] = {}  # by the id of the array
+        self.leaves: dict[int, Tensor] = {}  # captured tensors that require a gradient, by id
+        self.numbers: dict[str, Callable[[], float]] = {}  # inputs that are read at each call
+        self._number_names: dict[tuple[int, str], str] = {}
+        self.tensors: list[weakref.ref[Tensor]] = []
+        self.initial_grads: dict[int, Tensor | None] = {}  # of leaves from outside, by id
+        self.keys: dict[int, tuple[RandomKeys, list[str]]] = {}  # inputs that are drawn at each call
+
+    # ------------------------------------------------------------------ tensors and their memory
+
+    def new_tensor(self, cell: TracedArray, storage: Storage | None = None) -> Tensor:
+        """A tensor of memory of the trace."""
+        made = make_tensor(cell, Spec(cell.shape, cell.dtype), self, storage or Storage())
+        self.tensors.append(weakref.ref(made))
+        return made
+
+    def input(self, name: str, spec: Spec) -> Tensor:
+        """A tensor that is given at each call."""
+        return self.new_tensor(TracedArray(self.graph.input(name, spec), spec))
+
+    def argument(self, number: int, tensor: Tensor) -> Tensor:
+        """The tensor that stands for an argument."""
+        made = self.input(f"argument:{number}", tensor.spec)
+        made._requires_grad = tensor.requires_grad
+        return made
+
+    def restore_grads(self) -> None:
+        """Give the leaves from outside the gradients that they had before the trace."""
+        for key, leaf in self.leaves.items():
+            leaf.grad = self.initial_grads[key]
+
+    def cell(self, tensor: Tensor) -> TracedArray:
+        """The memory of a tensor; that of a tensor from outside is captured."""
+        array = tensor._array
+        if type(array) is TracedArray:
+            if tensor.interpreter is not self:
+                raise UsageError("a tensor that another compiled function has made while it was traced is used here")
+            view = tensor._view
+            if view is not None and view.graph_version != tensor.storage.graph_version:
+                tensor.edge  # noqa: B018  it finds its place on the tape, and its memory, anew
+                array = tensor._array
+            return array
+        found = self.captured.get(id(array))
+        return self._capture(tensor) if found is None else found.cell
+
+    def _capture(self, tensor: Tensor) -> TracedArray:
+        array = tensor._array
+        if tensor.interpreter is not self.host and tensor.interpreter is not self:
+            raise UsageError(
+                f"a compiled function takes tensors of one device, and gets some on {self.host.device} and on "
+                f"{tensor.device}"
+            )
+        view = tensor._view
+        name = f"captured:{len(self.captured)}"
+        is_state = view is None and bool(array.flags.c_contiguous)
+        if view is not None:
+            cell = TracedArray(None, tensor.spec, array, self.cell(view.base), view.steps)
+        elif is_state:
+            cell = TracedArray(self.graph.state(name, tensor.spec), tensor.spec, array)
+        else:
+            cell = TracedArray(self.graph.input(name, tensor.spec), tensor.spec, array)
+        self.captured[id(array)] = CapturedArray(tensor, array, cell, name, is_state)
+        return cell
+
+    # ------------------------------------------------------------------ recording
+
+    def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        """Record the op; gives a tensor, or a tuple of them."""
+        cells = [self.cell(t) for t in inputs]
+        for t in inputs:
+            if t._requires_grad and t.interpreter is not self and id(t) not in self.leaves:
+                self.leaves[id(t)] = t
+                self.initial_grads.setdefault(id(t), t.grad)
+        result = self.graph.apply(op, [c.value for c in cells], attrs)
+        several = isinstance(result, tuple)
+        values: tuple[Value, ...] = result if isinstance(result, tuple) else (result,)
+        attrs_key = tuple(sorted(attrs.items())) if attrs else ()
+        layout = op.array_view(cells[0].layout, **attrs) if len(cells) == 1 else None
+        if layout is not None:
+            source = inputs[0]
+            out = self.new_tensor(cells[0].view(values[0], values[0].spec, layout, (op.name, attrs_key)),
+                                  source.storage)  # fmt: skip
+            out._view = ViewInfo.extend(source, op.name, attrs_key)
+            outputs: tuple[Tensor, ...] = (out,)
+        else:
+            outputs = tuple([self.new_tensor(TracedArray(v, v.spec)) for v in values])
+        self.record(op, inputs, attrs, outputs, attrs_key)
+        return outputs if several else outputs[0]
+
+    def constant(self, array: Any) -> Tensor:
+        """A tensor whose elements are known now."""
+        made = array if isinstance(array, LazyArray) else np.array(array, order="C")
+        value = self.graph.constant(made)
+        return self.new_tensor(TracedArray(value, value.spec))
+
+    def wrap(self, array: Any, storage: Storage | None = None) -> Tensor:
+        """As `constant`: an array that is made while the function is traced is the same one at each call."""
+        return self.constant(array)
+
+    def zeros(self, spec: Spec) -> Tensor:
+        """A tensor of zeros."""
+        return self.constant(LazyArray(spec.shape, spec.dtype, lambda: np.zeros(spec.shape, spec.dtype)))
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """See `TensorInterpreter.copy`."""
+        return self.new_tensor(self.cell(tensor).copy())
+
+    def write(self, target: Tensor, value: Tensor) -> None:
+        """Overwrite the elements of a tensor."""
+        new = self.cell(value).value
+        if new.spec.shape != target.spec.shape:
+            new = ops.broadcast_to(new, shape=target.spec.shape)
+        self.cell(target).write(new)
+        target.storage.mark_changed()
+
+    def add_into(self, target: Tensor, value: Tensor) -> None:
+        """Add a tensor of the same shape and type to another, without the tape."""
+        cell = self.cell(target)
+        cell.write(cell.value + self.cell(value).value)
+        target.storage.mark_changed()
+
+    def view_update(self, base: Tensor, value: Tensor, steps: ViewSteps) -> Tensor:
+        """The tensor ``base`` after its view by ``steps`` has been overwritten with a value."""
+        out = make_tensor(self.cell(base), base.spec, self, base.storage)
+        self.record(view_update, (base, value), {"steps": steps}, (out,), (("steps", steps),))
+        return out
+
+    def lift(self, tensor: Tensor) -> Tensor:
+        """Tensors from outside are captured when an op reads them."""
+        return tensor
+
+    # ------------------------------------------------------------------ what differs from call to call
+
+    def number(self, owner: MutableMapping[str, Any], key: str) -> Tensor:
+        """A tensor float32[] that takes the value of ``owner[key]`` at each call."""
+        name = self._number_names.get((id(owner), key))
+        if name is None:
+            name = self._number_names[id(owner), key] = f"number:{len(self.numbers)}"
+            self.numbers[name] = lambda: np.float32(owner[key])  # type: ignore[assignment,return-value]
+            self.graph.input(name, Spec((), "float32"))
+        return self.new_tensor(TracedArray(self.graph.inputs[name], Spec((), "float32")))
+
+    def key(self, keys: RandomKeys) -> Tensor:
+        """The key of a random op: the keys that a call draws are those that it would draw without being compiled."""
+        names = self.keys.setdefault(id(keys), (keys, []))[1]
+        name = f"key:{sum(len(n) for _, n in self.keys.values())}"
+        names.append(name)
+        return self.input(name, Spec((2,), "uint64"))
+
+    # ------------------------------------------------------------------ what is not possible
+
+    def to_numpy(self, array: Any) -> NoReturn:
+        """Raise UsageError: the elements are not known."""
+        where = user_location()
+        raise UsageError(
+            f"{f'{where}: ' if where else ''}the elements of a tensor are needed here, and they are not known while a "
+            "function is compiled. An `if`, a loop, item(), numpy() or a print that depends on them cannot be part of "
+            "a plan: choose between values by where(condition, a, b), return what is to be printed, or leave this part "
+            "out of the compiled function"
+        )
+
+
+def user_location() -> str:
+    """The innermost line of the stack that is no code of the package: ``file:line``; "" where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""

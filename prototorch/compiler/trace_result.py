@@ -1,0 +1,165 @@
+"""What a trace has found: the graph with its results, and what a call does before and after its plan runs."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prototorch import ops
+from prototorch.compiler.signature import map_tensors
+from prototorch.compiler.trace import CapturedArray, TraceInterpreter
+from prototorch.compiler.traced_array import TracedArray
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
+from prototorch.graph.ir import Value
+from prototorch.ops.core import use_interpreter
+from prototorch.ops.view_update import ViewSteps
+
+__all__ = ["ResultTensor", "TraceResult", "collect_results"]
+
+
+@dataclass(frozen=True)
+class ResultTensor:
+    """A tensor that a call gives: elements of its own (``output``, a name of the plan's), or a view by ``steps`` of an
+    array from outside (``captured``) or of an argument."""
+
+    traced: Tensor
+    output: str = ""
+    captured: CapturedArray | None = None
+    argument: int | None = None
+    steps: ViewSteps = ()
+
+
+@dataclass
+class TraceResult:
+    """``value`` is what the function has returned: a nest whose traced tensors are in ``tensors``, by id.
+
+    outputs, updates: of the graph. written: arrays from outside that the plan changes. copied_back: the same where it
+    is no state: the name of the output with the new elements. argument_updates: (argument, output). grads: captured
+    leaves or arguments (by position) with the new ``grad``, None or a result. escaped: tensors of the trace that
+    something outside has kept.
+    """
+
+    value: Any
+    tensors: dict[int, ResultTensor] = field(default_factory=dict)
+    outputs: dict[str, Value] = field(default_factory=dict)
+    updates: dict[str, Value] = field(default_factory=dict)
+    written: list[CapturedArray] = field(default_factory=list)
+    copied_back: list[tuple[CapturedArray, str]] = field(default_factory=list)
+    argument_updates: list[tuple[int, str]] = field(default_factory=list)
+    leaf_grads: list[tuple[Tensor, ResultTensor | None]] = field(default_factory=list)
+    argument_grads: list[tuple[int, ResultTensor | None]] = field(default_factory=list)
+    escaped: list[ResultTensor] = field(default_factory=list)
+
+
+class _Collector:
+    def __init__(self, trace: TraceInterpreter, arguments: Sequence[Tensor], result: TraceResult):
+        self.trace, self.result = trace, result
+        self.arguments = {id(t._array): k for k, t in enumerate(arguments)}
+        self.outputs: dict[int, str] = {}
+
+    def describe(self, tensor: Tensor) -> ResultTensor:
+        """How a call gives a traced tensor."""
+        cell = self.trace.cell(tensor)
+        base = cell if cell.base is None else cell.base
+        for captured in self.trace.captured.values():
+            if captured.cell is base:
+                return ResultTensor(tensor, captured=captured, steps=cell.steps)
+        if id(base) in self.arguments:
+            return ResultTensor(tensor, argument=self.arguments[id(base)], steps=cell.steps)
+        name = self.outputs.get(id(cell))
+        if name is None:
+            name = self.outputs[id(cell)] = self.output(cell.value)
+        return ResultTensor(tensor, output=name)
+
+    def output(self, value: Value) -> str:
+        """Have the plan give a value; its name."""
+        name = f"output:{len(self.result.outputs)}"
+        self.result.outputs[name] = value
+        return name
+
+
+def collect_results(trace: TraceInterpreter, arguments: Sequence[Tensor], argument_grads: Sequence[Any],
+                    value: Any) -> TraceResult:  # fmt: skip
+    """The results of a trace whose function has returned ``value``. arguments: the traced ones; argument_grads: the
+    ``grad`` that each of them had before."""
+    result = TraceResult(value)
+    collector = _Collector(trace, arguments, result)
+    _collect_writes(trace, collector, arguments)
+    for leaf in trace.leaves.values():
+        new = leaf.grad
+        if new is not trace.initial_grads[id(leaf)]:
+            result.leaf_grads.append((leaf, None if new is None else collector.describe(new)))
+    for k, (argument, before) in enumerate(zip(arguments, argument_grads, strict=True)):
+        new = argument.grad
+        if new is not before:
+            result.argument_grads.append((k, None if new is None else collector.describe(new)))
+
+    def note_result(tensor: Tensor) -> Tensor:
+        if isinstance(tensor._array, TracedArray):
+            result.tensors[id(tensor)] = collector.describe(tensor)
+        return tensor
+
+    map_tensors(value, note_result)
+    _collect_escaped(trace, collector, arguments)
+    _copy_aliases(trace, result)
+    return result
+
+
+def _collect_writes(trace: TraceInterpreter, collector: _Collector, arguments: Sequence[Tensor]) -> None:
+    result = collector.result
+    for captured in trace.captured.values():
+        cell = captured.cell
+        if cell.base is not None or not cell.version:
+            continue
+        result.written.append(captured)
+        if captured.is_state:
+            result.updates[captured.name] = cell.value
+        else:
+            result.copied_back.append((captured, collector.output(cell.value)))
+    for k, argument in enumerate(arguments):
+        cell = argument._array
+        if cell.base is None and cell.version:
+            result.argument_updates.append((k, collector.output(cell.value)))
+
+
+def _collect_escaped(trace: TraceInterpreter, collector: _Collector, arguments: Sequence[Tensor]) -> None:
+    """The tensors of the trace that are alive and no results."""
+    result = collector.result
+    known = {*result.tensors, *map(id, arguments)}
+    known.update(id(r.traced) for _, r in (*result.leaf_grads, *result.argument_grads) if r is not None)
+
+    def live_tensors() -> list[Tensor]:
+        found = [reference() for reference in trace.tensors]
+        return [t for t in found if t is not None and id(t) not in known]
+
+    if live_tensors():
+        gc.collect()
+    result.escaped = [collector.describe(t) for t in live_tensors()]
+
+
+def _copy_aliases(trace: TraceInterpreter, result: TraceResult) -> None:
+    """Outputs and new values that are states which the plan changes are copied: their memory is overwritten."""
+    changed = {trace.graph.states[name] for name in result.updates}
+
+    def source(value: Value) -> Value:
+        while value.producer is not None and value.producer.op.is_view:
+            value = value.producer.inputs[0]
+        return value
+
+    with use_interpreter(trace.graph):
+        for results in (result.outputs, result.updates):
+            for name, value in results.items():
+                root = source(value)
+                if root in changed and not (results is result.updates and value is trace.graph.states[name]):
+                    results[name] = _copy_of(value)
+
+
+def _copy_of(value: Value) -> Value:
+    """The same elements by an op that is no view."""
+    copied = ops.logical_or(value, value) if value.dtype == "bool" else value * 1
+    if copied.spec != value.spec:
+        raise UsageError(f"a compiled function cannot return a tensor of dtype {value.dtype} that it also overwrites")
+    return copied
