@@ -16,10 +16,10 @@ from prototorch.eager.dtype import get_default_dtype
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.interpreter import EagerInterpreter, cpu_interpreter
 from prototorch.eager.layer_call import is_training
-from prototorch.eager.module import Module
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
 from prototorch.errors import ModelWarning, UsageError, warn_user
+from prototorch.nn.module import Module
 
 __all__ = ["CompiledFunction", "compile"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.eager.module import Module
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
+from prototorch.nn.module import Module
 
 __all__ = ["CallSignature", "map_tensors"]
 
