@@ -32,6 +32,16 @@ class TracedArray:
         self._seen = -1 if value is None or base is None else base.version
 
     @property
+    def flags(self) -> Any:
+        """The flags of the memory: whether it is contiguous."""
+        return self.layout.flags
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The steps of the memory along each dimension, in bytes."""
+        return tuple(self.layout.strides)
+
+    @property
     def value(self) -> Value:
         """What the memory holds now."""
         if self.base is not None and self._seen != self.base.version:

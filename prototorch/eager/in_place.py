@@ -43,7 +43,7 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
         if since is not None and value.edge is not None:
             protect_saved([value.edge], target.storage, since)
     target.interpreter.write(target, value)
-    if is_recorded or not target.interpreter.has_memory:
+    if is_recorded:
         _move_on_tape(target, value)
     return target
 

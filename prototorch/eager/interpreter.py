@@ -44,7 +44,11 @@ class TensorInterpreter:
 
     device: Device = CPU
     is_trace = False  #: whether it records ops, so that elements are not known
-    has_memory = True  #: whether tensors have memory that is written in place, and that their views share
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether the elements of tensors are known: not while a function is traced, those from outside included."""
+        return active_trace.get() is None
 
     def __init__(self) -> None:
         self._collections: list[list[CollectedApplication]] = []

@@ -37,10 +37,11 @@ def filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, device: An
     check_creation(name, options)
     target = as_dtype(dtype) if dtype is not None else get_default_dtype() if out is None else out.dtype
     interpreter = interpreter_for(device)
-    made = interpreter.zeros(Spec(shape, str(target)))
     if value:
         with np.errstate(all="ignore"):
-            made.array[...] = np.asarray(value).astype(str(target))
+            made = interpreter.constant(np.full(shape, np.asarray(value).astype(str(target))))
+    else:
+        made = interpreter.zeros(Spec(shape, str(target)))
     if out is not None:
         return write_out(made, out, name)
     if requires_grad:

@@ -15,6 +15,7 @@ from prototorch.eager.generator import keys_of
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import interpreter_for
+from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.operands import cast_to, write_out
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.errors import ShapeError, UsageError
@@ -25,8 +26,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def _key(generator: Any, interpreter: Any) -> Any:
-    key = keys_of(generator).next_key()
-    return key if getattr(key, "interpreter", None) is not None else interpreter.constant(key)
+    return key_tensor(keys_of(generator), interpreter)
 
 
 def uniform_elements(shape: tuple[int, ...], low: float, high: float, dtype: Any, interpreter: Any,
@@ -154,7 +154,7 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None, out:
             if str(input.dtype) not in _FLOATS:
                 raise UsageError(f"bernoulli: expected floating-point probabilities, got {input.dtype}")
             chance = cast_to(input, "float32")
-            if hasattr(input.interpreter, "backend") and bool(((input.numpy() < 0) | (input.numpy() > 1)).any()):
+            if input.interpreter.has_memory and bool(((input.numpy() < 0) | (input.numpy() > 1)).any()):
                 raise UsageError("bernoulli: probabilities must lie in [0, 1]")
             y = ops.less(u, chance)
         else:
@@ -179,7 +179,7 @@ def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None
         raise UsageError("normal: two numbers need a size, such as normal(0.0, 1.0, (2, 3))")
     if not hasattr(std, "interpreter") and std < 0:
         raise UsageError(f"normal: std must not be negative, got {std}")
-    if hasattr(std, "interpreter") and hasattr(std.interpreter, "backend") and bool((std.numpy() < 0).any()):
+    if hasattr(std, "interpreter") and std.interpreter.has_memory and bool((std.numpy() < 0).any()):
         raise UsageError("normal: std must not have negative elements")
     try:
         shape = np.broadcast_shapes(*(tuple(v.shape) for v in tensors)) if tensors else as_shape((size,), "normal")

@@ -32,7 +32,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
     if len(shape) == 1 and isinstance(shape[0], str | type):
         raise UsageError("view: reading the same bytes as another dtype is not supported; to(dtype) converts")
     result: Tensor = ops.reshape(self, shape=as_ints(shape, "view", "a size"))
-    if self.interpreter.has_memory and result._base is None:
+    if result._base is None:
         raise ShapeError(
             f"view: a tensor of shape {list(self.shape)} that is not contiguous has no view of shape "
             f"{list(result.shape)}; reshape() makes a copy where one is needed"
@@ -205,14 +205,12 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in memory in their order, without gaps."""
     if memory_format not in (None, "contiguous_format"):
         raise UsageError(f"is_contiguous: the memory_format {memory_format!r} is not supported")
-    return not self.interpreter.has_memory or bool(self.array.flags.c_contiguous)
+    return bool(self.array.flags.c_contiguous)
 
 
 @tensor_method
 def stride(self: Tensor, dim: Any = None) -> Any:
     """By how many elements of memory one step along each dimension goes; of one dimension, an integer."""
-    if not self.interpreter.has_memory:
-        raise UsageError("stride: a tensor of a traced function has no memory")
     steps = tuple(s // self.dtype.itemsize for s in self.array.strides)
     return steps if dim is None else steps[normalize_dim(dim, self.ndim, "stride")]
 
