@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.errors import RangeError, ShapeError, UsageError
 
-__all__ = ["as_int", "as_ints", "as_shape", "dim_numbers", "normalize_dim"]
+__all__ = ["as_int", "as_ints", "as_shape", "dim_numbers", "given_ints", "normalize_dim"]
 
 
 def as_int(value: Any, name: str, what: str) -> int:
@@ -29,6 +29,15 @@ def as_ints(values: Sequence[Any], name: str, what: str) -> tuple[int, ...]:
     if len(values) == 1 and isinstance(values[0], tuple | list):
         values = values[0]
     return tuple(as_int(v, name, what) for v in values)
+
+
+def given_ints(values: Sequence[Any], keyword: Any, name: str, what: str) -> tuple[int, ...]:
+    """As `as_ints`, of integers that may be given by a keyword argument instead."""
+    if keyword is None:
+        return as_ints(values, name, what)
+    if values:
+        raise UsageError(f"{name}: the integers are given twice, by position and by name")
+    return as_ints((tuple(keyword) if isinstance(keyword, tuple | list) else (keyword,),), name, what)
 
 
 def normalize_dim(dim: Any, ndim: int, name: str) -> int:

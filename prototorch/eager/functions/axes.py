@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.dims import as_ints, dim_numbers, normalize_dim
+from prototorch.eager.dims import dim_numbers, given_ints, normalize_dim
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError
@@ -14,13 +14,13 @@ __all__ = ["movedim", "permute", "transpose"]
 
 
 @tensor_function
-def permute(input: Tensor, *dims: Any) -> Tensor:
+def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The dimensions in another order, one by one or as a sequence: each once."""
-    given = as_ints(dims, "permute", "a dim")
-    order = dim_numbers(given, input.ndim, "permute")
-    if len(order) != input.ndim:
-        raise ShapeError(f"permute: {len(order)} dims for a tensor of {input.ndim} dimensions, got {list(given)}")
-    result: Tensor = ops.transpose(input, order=order)
+    given = given_ints(order, dims, "permute", "a dim")
+    axes = dim_numbers(given, input.ndim, "permute")
+    if len(axes) != input.ndim:
+        raise ShapeError(f"permute: {len(axes)} dims for a tensor of {input.ndim} dimensions, got {list(given)}")
+    result: Tensor = ops.transpose(input, order=axes)
     return result
 
 

@@ -55,8 +55,9 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if sparse_grad:
         raise UsageError("gather: sparse_grad is not supported; gradients are dense")
     dim, index = normalize_dim(dim, input.ndim, "gather"), checked_index(index, "gather")
-    index_shape_fits("gather", index, input, "the input", dim)
-    if not index.spec.size:
+    if index.spec.size:
+        index_shape_fits("gather", index, input, "the input", dim)
+    else:
         return reshape(part_of(flatten(input), 0, 0, 0), index.shape)
     shape = index.shape
     if not input.ndim or not index.ndim:
@@ -123,7 +124,7 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     dimension. It reads the elements."""
     source = input if input.ndim or not as_tuple else reshape(input, 1)
     if as_tuple:
-        return tuple(mask_indices(source))
+        return tuple(map(contiguous, mask_indices(source)))
     rows = np.argwhere(source.numpy()).astype(np.int64)
     made: Tensor = source.interpreter.constant(rows)
     return made

@@ -73,10 +73,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     n = input.shape[dim] if input.ndim else 1
     filled = _scalar("index_fill", value, input)
     index = from_zero(index if index.ndim else reshape(index, 1), n, dim)
-    target = input if input.ndim else reshape(input, 1)
-    shape = (*target.shape[:dim], index.spec.size, *target.shape[dim + 1 :])
-    result = ops.index_put(target, broadcast_to(filled, shape), index, axes=(dim,), reduce="set")
-    return reshape(result, input.shape)
+    marks = ops.full(shape=(n,), value=False, dtype="bool")
+    true = ops.full(shape=(index.spec.size,), value=True, dtype="bool")
+    mask = ops.index_put(marks, true, index, axes=(0,), reduce="set")
+    mask = reshape(mask, (n, *(1,) * (input.ndim - dim - 1)) if input.ndim else ())
+    result: Tensor = ops.where(mask, filled, input)
+    return result
 
 
 @tensor_function(in_place=True)

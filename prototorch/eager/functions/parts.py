@@ -125,11 +125,11 @@ def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *
     return _by_sizes(input, [n // count + (k < n % count) for k in range(count)], dim)
 
 
-def _split_along(name: str, least: int, place: Any) -> None:
+def _split_along(name: str, least: int, dim_of: Any) -> None:
     def function(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise ShapeError(f"{name}: expected at least {least} dimensions, got {input.ndim}")
-        dim = place(input.ndim)
+        dim = dim_of(input.ndim)
         if not isinstance(indices_or_sections, tuple | list | Tensor):
             count = as_int(indices_or_sections, name, "the number of parts")
             if count < 1 or input.shape[dim] % count:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.dims import as_int, as_ints, as_shape, dim_numbers, normalize_dim
+from prototorch.eager.dims import as_ints, as_shape, dim_numbers, given_ints, normalize_dim
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
@@ -15,23 +15,23 @@ __all__ = ["broadcast_to", "expand", "flatten", "reshape", "squeeze", "unflatten
 
 
 @tensor_function
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view where the memory allows one, else a copy.
 
-    shape: the sizes, one by one or as one sequence; one of them may be -1. Raises ShapeError for another number of
-    elements.
+    The sizes are given one by one or as one sequence, also as ``shape=``; one of them may be -1. Raises ShapeError for
+    another number of elements.
     """
-    result: Tensor = ops.reshape(input, shape=as_ints(shape, "reshape", "a size"))
+    result: Tensor = ops.reshape(input, shape=given_ints(sizes, shape, "reshape", "a size"))
     return result
 
 
 @tensor_method
-def view(self: Tensor, *shape: Any) -> Tensor:
+def view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same memory in another shape; one size may be -1. Raises ShapeError where only a copy has that shape: the
     elements are not next to each other in memory (see `reshape`, `contiguous`)."""
-    if len(shape) == 1 and isinstance(shape[0], str | type):
+    if dtype is not None or (len(sizes) == 1 and isinstance(sizes[0], str | type)):
         raise UsageError("view: reading the same bytes as another dtype is not supported; to(dtype) converts")
-    result: Tensor = ops.reshape(self, shape=as_ints(shape, "view", "a size"))
+    result: Tensor = ops.reshape(self, shape=given_ints(sizes, size, "view", "a size"))
     if result._base is None:
         raise ShapeError(
             f"view: a tensor of shape {list(self.shape)} that is not contiguous has no view of shape "
@@ -111,10 +111,10 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @tensor_method
-def expand(self: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
+def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """A view in which dimensions of size 1 are repeated to these sizes, and dimensions are added in front; -1 keeps a
     size. Its elements share memory, so that it cannot be changed in place."""
-    wide = as_ints(sizes, "expand", "a size")
+    wide = given_ints(sizes, size, "expand", "a size")
     extra = len(wide) - self.ndim
     if extra < 0:
         raise ShapeError(f"expand: {len(wide)} sizes for a tensor of {self.ndim} dimensions")
@@ -163,11 +163,11 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _each(place: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+def _each(convert: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
     """A function of one tensor, or of each of several, given one by one or as one sequence."""
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
-        return place(tensors[0])
-    return tuple(map(place, tensors[0] if len(tensors) == 1 else tensors))
+        return convert(tensors[0])
+    return tuple(map(convert, tensors[0] if len(tensors) == 1 else tensors))
 
 
 @tensor_function(method=False)
@@ -186,10 +186,10 @@ def atleast_2d(*tensors: Any) -> Any:
 def atleast_3d(*tensors: Any) -> Any:
     """The tensor, or each of several, with three dimensions at least: [n] as [1, n, 1], [n, m] as [n, m, 1]."""
 
-    def place(t: Tensor) -> Tensor:
+    def convert(t: Tensor) -> Tensor:
         return t if t.ndim > 2 else reshape(t, ((1, 1, 1), (1, *t.shape, 1), (*t.shape, 1))[t.ndim])
 
-    return _each(place, tensors)
+    return _each(convert, tensors)
 
 
 @tensor_method
@@ -213,9 +213,3 @@ def stride(self: Tensor, dim: Any = None) -> Any:
     """By how many elements of memory one step along each dimension goes; of one dimension, an integer."""
     steps = tuple(s // self.dtype.itemsize for s in self.array.strides)
     return steps if dim is None else steps[normalize_dim(dim, self.ndim, "stride")]
-
-
-@tensor_method
-def size(self: Tensor, dim: Any = None) -> Any:
-    """The shape, or the size of one dimension."""
-    return self.shape if dim is None else self.shape[normalize_dim(as_int(dim, "size", "dim"), self.ndim, "size")]
