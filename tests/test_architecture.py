@@ -82,6 +82,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     # ---- PyTorch's face, as importable modules by its names
     ("prototorch.utils",),
     ("prototorch.compiler",),
+    ("prototorch.static",),
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
      "prototorch.interop.downloads"),

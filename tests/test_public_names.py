@@ -14,8 +14,8 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Generator Input Layer Model Module Sequential Weights __version__ caffe
-        callbacks compile constraints data default_generator errors grad initializers layers load_model
+        Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights __version__ caffe
+        callbacks compile constraints data default_generator errors grad gradients group initializers layers load_model
         losses manual_seed metrics models nn ops optimizers read_weights regularizers schedules training
         utils
     """,

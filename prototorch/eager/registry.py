@@ -17,6 +17,7 @@ from prototorch.eager.in_place import assign
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
+from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, argument_symbols
 
 __all__ = ["FUNCTIONS", "tensor_function", "tensor_method"]
 
@@ -34,7 +35,7 @@ def tensor_function(function: Any = None, *, name: str = "", method: bool = True
 
     def register(function: _Function) -> _Function:
         for known in (name or function.__name__.rstrip("_"), *aliases):
-            FUNCTIONS[known] = function
+            FUNCTIONS[known] = takes_symbols(function, known)
             if method:
                 setattr(Tensor, known, function)
             if in_place:
@@ -42,6 +43,25 @@ def tensor_function(function: Any = None, *, name: str = "", method: bool = True
         return function
 
     return register if function is None else register(function)
+
+
+def takes_symbols(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function for callers, who may give it symbolic tensors: then it is recorded, to run with their graph."""
+    SYMBOLIC_FUNCTIONS[name] = function
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        for one in args:
+            kind = type(one)
+            if kind is not Tensor and (getattr(kind, "is_symbolic", False) or kind is list or kind is tuple):
+                break
+        else:
+            if not options:
+                return function(*args)
+        symbol = next(argument_symbols([args, options]), None)
+        return function(*args, **options) if symbol is None else symbol.call_function(name, args, options)
+
+    return call
 
 
 def tensor_method(function: Any = None, *, name: str = "") -> Any:

@@ -8,20 +8,19 @@ model = pt.Model(x, y)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import count
 from typing import Any
 
 from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
+from prototorch.graph.operator_layers import as_layer_call
+from prototorch.graph.symbolic_functions import Call, MinimizeCall, SymbolicCall, creation_order
 from prototorch.graph.symbolic_operators import SymbolicOperators
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import weight_source
 from prototorch.schema import find_name_error
 from prototorch.schema.neutral_arguments import explain_arguments, neutral
 from prototorch.text.case_conversion import snake_case
-
-_creation_order = count()
 
 
 class SymbolicTensor(SymbolicOperators):
@@ -30,15 +29,24 @@ class SymbolicTensor(SymbolicOperators):
     #: the net whose input it is, of which a model that begins with it takes over ``preprocess`` and ``augment``
     net: Net | None = None
 
-    def __init__(self, call: LayerCall | None, index: int, input_node: InputNode | None = None):
+    def __init__(self, call: Call | None, index: int, input_node: InputNode | None = None):
         self.call, self.index, self.input_node = call, index, input_node
-        self.number = next(_creation_order)
+        self.number = next(creation_order)
 
     def __repr__(self) -> str:
         if self.call is None:
             shape = list(self.input_node.shape) if self.input_node is not None else "?"
             return f"<Input of shape {shape}>"
-        return f"<output of {self.call.layer!r}>"
+        return f"<output of {self.call.title}>"
+
+    @staticmethod
+    def call_function(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> SymbolicTensor:
+        """The symbol of a function (of PyTorch's face, by name) of symbols and other values."""
+        return SymbolicTensor(SymbolicCall(name, args, options), 0)
+
+    def minimize_with(self, optimizer: Any, variables: Sequence[Any] | None) -> SymbolicTensor:
+        """See `prototorch.optimizers.Optimizer.minimize`."""
+        return SymbolicTensor(MinimizeCall(optimizer, self, variables), 0)
 
     def apply_layer(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:
         """Call a layer on symbolic tensors: one symbolic tensor, or a tuple of them."""
@@ -55,11 +63,16 @@ class SymbolicTensor(SymbolicOperators):
         return outputs if len(outputs) > 1 else outputs[0]
 
 
-class LayerCall:
+class LayerCall(Call):
     """A layer as it was called once."""
 
     def __init__(self, layer: Layer, inputs: tuple[SymbolicTensor, ...]):
-        self.layer, self.inputs, self.number = layer, inputs, next(_creation_order)
+        super().__init__()
+        self.layer, self.inputs = layer, inputs
+
+    @property
+    def title(self) -> str:
+        return repr(self.layer)
 
 
 _INPUT_ARGUMENTS = {
@@ -99,13 +112,8 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
     error = find_name_error(name, is_title=True)
     if error is not None:
         raise UsageError(f"the model's name {name!r} {error}")
-    calls: dict[int, LayerCall] = {}
-    pending = [s.call for s in outputs if s.call is not None]
-    while pending:
-        call = pending.pop()
-        if call.number not in calls:
-            calls[call.number] = call
-            pending.extend(s.call for s in call.inputs if s.call is not None)
+    outputs = _with_layers_alone(outputs)
+    calls = {call.number: call for call in calls_before(outputs) if isinstance(call, LayerCall)}
     names = _LayerNames()
     input_names: dict[int, str] = {}
     input_nodes = []
@@ -121,8 +129,7 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
     weight_owners: dict[Any, str] = {}
     named_layers: set[int] = set()
     layer_outputs: dict[tuple[int, int], str] = {}
-    for number in sorted(calls):
-        call = calls[number]
+    for number, call in calls.items():
         layer = call.layer
         owner = _weights_owner(layer)
         shared = weight_owners.get(owner)
@@ -149,6 +156,41 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
             raise UsageError("an output of the model is an Input that is not among its inputs")
         output_names.append(source)
     return Net(name, tuple(input_nodes), tuple(nodes), tuple(output_names))
+
+
+def calls_before(symbols: Iterable[SymbolicTensor]) -> list[Call]:
+    """The calls that symbols depend on, in the order in which they were made."""
+    found: dict[int, Call] = {}
+    pending = [s.call for s in symbols if s.call is not None]
+    while pending:
+        call = pending.pop()
+        if call.number not in found:
+            found[call.number] = call
+            pending.extend(s.call for s in call.inputs if s.call is not None)
+    return [found[number] for number in sorted(found)]
+
+
+def _with_layers_alone(outputs: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
+    """The symbols with layers in the place of functions (see `operator_layers`)."""
+    replaced: dict[int, Any] = {}
+
+    def current(value: Any) -> Any:
+        if not isinstance(value, SymbolicTensor) or value.call is None or value.call.number not in replaced:
+            return value
+        made = replaced[value.call.number]
+        return made[value.index] if isinstance(made, tuple) else made
+
+    for call in calls_before(outputs):
+        inputs = tuple(current(x) for x in call.inputs)
+        if isinstance(call, SymbolicCall):
+            replaced[call.number] = as_layer_call(SymbolicCall(call.name, tuple(map(current, call.args)), call.options))
+        elif not isinstance(call, LayerCall):
+            raise UsageError(
+                f"a {call.title} belongs to a pt.Graph; a model has layers (pt.layers.Variable is a weight)"
+            )
+        elif any(a is not b for a, b in zip(inputs, call.inputs, strict=True)):
+            replaced[call.number] = inputs[0].apply_layer(call.layer, inputs)
+    return [current(s) for s in outputs]
 
 
 def net_symbols(net: Net) -> dict[str, SymbolicTensor]:

@@ -1,30 +1,32 @@
-"""Operators on symbolic tensors: none is possible, and each error names the layers to use instead."""
+"""Operators, methods and conversions of symbolic tensors.
+
+An operator or a method is a function call that runs with the graph; what would need elements is an error that says what
+to write.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, SymbolicCall
 
 __all__ = ["SymbolicOperators"]
 
-_OWN_LAYER = "a layer of your own, whose call computes with operators and pt.ops (docs/extending.md)"
+_RUN = "take graph(data) of a pt.Graph, model.predict(data) or model(data), for values"
+
+#: NumPy's functions behind operators with an array on the left, ``array + symbol``
+_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "power": "pow",
+    "matmul": "matmul", "floor_divide": "floor_divide", "remainder": "remainder", "less": "lt", "less_equal": "le",
+    "greater": "gt", "greater_equal": "ge",
+}  # fmt: skip
 
 
-def _binary_operator(sign: str, layers: str, with_number: str | None = None, swap: bool = False):
-    def method(self: Any, other: Any) -> NoReturn:
-        hint = with_number if isinstance(other, int | float) and with_number is not None else layers
-        left, right = (other, self) if swap else (self, other)
-        raise UsageError(
-            f"{left!r:.80} {sign} {right!r:.80}: operators are not possible on symbolic tensors; use {hint}"
-        )
-
-    return method
-
-
-def _operator(what: str, layers: str):
-    def method(self: Any, *args: Any) -> NoReturn:
-        raise UsageError(f"{what} is not possible on a symbolic tensor, {self!r:.80}; use {layers}")
+def _operator(name: str, swap: bool = False):
+    def method(self: Any, *others: Any) -> Any:
+        return self.call_function(name, (*others, self) if swap else (self, *others), {})
 
     return method
 
@@ -38,40 +40,51 @@ def _conversion(what: str, hint: str):
     return method
 
 
-_ADD = ("pt.layers.Add()([a, b])", "pt.layers.Rescaling(1, offset=number)(x)")
-_SUBTRACT = ("pt.layers.Subtract()([a, b])", "pt.layers.Rescaling(1, offset=-number)(x)")
-_SUBTRACT_FROM = (_SUBTRACT[0], "pt.layers.Rescaling(-1, offset=number)(x)")
-_MULTIPLY = ("pt.layers.Multiply()([a, b])", "pt.layers.Rescaling(number)(x)")
-_DIVIDE = (_OWN_LAYER, "pt.layers.Rescaling(1 / number)(x)")
-_POWER = (_OWN_LAYER, f"pt.layers.Multiply()([x, x]) for a square, or {_OWN_LAYER}")
-_MATMUL = (f"pt.layers.Dot(axes)([a, b]), pt.layers.Dense for a matrix of weights, or {_OWN_LAYER}",)
-_SLICE = f"pt.layers.Cropping1D or Cropping2D for a part of the steps or of an image, or {_OWN_LAYER}"
-_RUN = "take model.predict(data), or model(data), for values"
-
-
 class SymbolicOperators:
-    """A mixin whose operators and conversions raise UsageError, with the layer to use."""
+    """A mixin of operators and methods for symbolic tensors."""
 
-    __add__, __radd__ = _binary_operator("+", *_ADD), _binary_operator("+", *_ADD, swap=True)
-    __sub__, __rsub__ = _binary_operator("-", *_SUBTRACT), _binary_operator("-", *_SUBTRACT_FROM, swap=True)
-    __mul__, __rmul__ = _binary_operator("*", *_MULTIPLY), _binary_operator("*", *_MULTIPLY, swap=True)
-    __truediv__, __rtruediv__ = _binary_operator("/", *_DIVIDE), _binary_operator("/", _OWN_LAYER, swap=True)
-    __floordiv__, __rfloordiv__ = _binary_operator("//", _OWN_LAYER), _binary_operator("//", _OWN_LAYER, swap=True)
-    __mod__, __rmod__ = _binary_operator("%", _OWN_LAYER), _binary_operator("%", _OWN_LAYER, swap=True)
-    __pow__, __rpow__ = _binary_operator("**", *_POWER), _binary_operator("**", _OWN_LAYER, swap=True)
-    __matmul__, __rmatmul__ = _binary_operator("@", *_MATMUL), _binary_operator("@", *_MATMUL, swap=True)
-    __lt__, __le__ = _binary_operator("<", _OWN_LAYER), _binary_operator("<=", _OWN_LAYER)
-    __gt__, __ge__ = _binary_operator(">", _OWN_LAYER), _binary_operator(">=", _OWN_LAYER)
-    __neg__ = _operator("-x", "pt.layers.Rescaling(-1)(x)")
-    __abs__ = _operator("abs(x)", _OWN_LAYER)
-    __getitem__ = _operator("x[...]", _SLICE)
-    __setitem__ = _operator("x[...] = value", _OWN_LAYER)
-    __iter__ = _operator("iteration", _SLICE)
-    __contains__ = _operator("in", "`any(x is y for y in symbols)` to find one of several symbolic tensors")
-    __len__ = _conversion("len()", "its shape is known when the model is made, see model.summary()")
-    __bool__ = _conversion("bool()", "compare with `is None`")
+    is_symbolic = True
+
+    __add__, __radd__ = _operator("add"), _operator("add", swap=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swap=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", swap=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swap=True)
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", swap=True)
+    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", swap=True)
+    __pow__, __rpow__ = _operator("pow"), _operator("pow", swap=True)
+    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", swap=True)
+    __lt__, __le__, __gt__, __ge__ = _operator("lt"), _operator("le"), _operator("gt"), _operator("ge")
+    __neg__, __abs__, __getitem__ = _operator("neg"), _operator("abs"), _operator("getitem")
+    __setitem__ = _conversion("x[...] = value", "a graph's values do not change; use pt.where")
+    __iter__ = _conversion("a loop", "its length is not known yet: take x[0], x[1], ...")
+    __contains__ = _conversion("in", "use `any(x is y for y in symbols)` to find one of several symbolic tensors")
+    __len__ = _conversion("len()", "its shape is known when the graph runs, see model.summary()")
+    __bool__ = _conversion("bool()", "compare with `is None`; a choice by elements is pt.where")
     __float__, __int__, __index__ = _conversion("float()", _RUN), _conversion("int()", _RUN), _conversion("int()", _RUN)
-    __array__ = _conversion("a NumPy array", f"use layers instead of functions of arrays, or {_RUN}")
-    __array_ufunc__ = __array_function__ = _conversion(
-        "a NumPy function", f"use a layer, e.g. pt.layers.Activation(name)(x), or {_OWN_LAYER}"
+    __array__ = _conversion("a NumPy array", f"use the functions of prototorch (pt.exp) and layers, or {_RUN}")
+    __array_function__ = _no_numpy_function = _conversion(
+        "a NumPy function", "use the function of prototorch of that name (pt.exp), or a layer"
     )
+
+    def __array_ufunc__(self, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
+        name = _UFUNCS.get(ufunc.__name__, "")
+        if not name or how != "__call__" or options:
+            self._no_numpy_function()
+        return self.call_function(name, inputs, {})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in SYMBOLIC_FUNCTIONS:
+            hint = did_you_mean(name, SYMBOLIC_FUNCTIONS)
+            raise AttributeError(f"a symbolic tensor has no {name!r}, known when the graph runs or not at all.{hint}")
+
+        def method(*args: Any, **options: Any) -> Any:
+            return self.call_function(name, (self, *args), options)
+
+        return method
+
+    @staticmethod
+    def call_function(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """The symbol of a function of symbols and other values; see `symbolic.SymbolicTensor`."""
+        raise TypeError(f"a symbolic tensor defines call_function; got {SymbolicCall(name, args, options).title}")

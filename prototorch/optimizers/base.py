@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
+from prototorch.errors import UsageError
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
@@ -85,6 +86,20 @@ class Optimizer(Block, family="optimizer"):
             self.refuse(f"only one of {' and '.join(clips)} can be given", clips[1])
         if self.learning_rate == math.inf:
             self.refuse("learning_rate must be finite", "learning_rate")
+
+    def minimize(self, loss: Any, variables: Sequence[Any] | None = None) -> Any:
+        """One step that lowers a loss, as an update of a static graph: ``pt.Graph(inputs, loss, updates=[step])``.
+
+        loss: a symbolic tensor of one element. variables: those that are changed; default all trainable variables, and
+        weights of layers, that the loss depends on. Raises UsageError for what is no symbolic tensor.
+        """
+        make = getattr(loss, "minimize_with", None)
+        if make is None:
+            raise UsageError(
+                f"minimize: expected a symbolic tensor, got {type(loss).__name__}; tensors are trained by "
+                "prototorch.optim, models by compile() and fit()"
+            )
+        return make(self, variables)
 
     # ------------------------------------------------------------------ what the trainer calls
 

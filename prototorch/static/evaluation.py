@@ -1,0 +1,188 @@
+"""The values of symbols: each call of a static graph computed once, on tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.backward import run_backward
+from prototorch.eager.functions.creation import tensor
+from prototorch.eager.grad_mode import no_grad
+from prototorch.eager.in_place import assign
+from prototorch.eager.layer_call import layer_state, training, weight_tensor
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
+from prototorch.graph.symbolic import LayerCall, SymbolicTensor, calls_before
+from prototorch.graph.symbolic_functions import (
+    SYMBOLIC_FUNCTIONS,
+    AssignCall,
+    Call,
+    GradientsCall,
+    GroupCall,
+    MinimizeCall,
+    SymbolicCall,
+    VariableCall,
+)
+from prototorch.graph.weight_spec import WeightSpec
+from prototorch.initializers.base import compute_fans
+
+__all__ = ["Evaluation", "StaticProgram"]
+
+
+class StaticProgram:
+    """The calls that some symbols need, in order, and which of them must be on the tape."""
+
+    def __init__(self, symbols: Sequence[SymbolicTensor]):
+        self.calls = calls_before(symbols)
+        self.minimizers = [c for c in self.calls if isinstance(c, MinimizeCall)]
+        gradient_calls = [c for c in self.calls if isinstance(c, GradientsCall)]
+        self.targets = {
+            (t.number if t.call is None else t.call.number, t.index) for c in gradient_calls for t in c.targets
+        }
+        needed = [s for c in [*gradient_calls, *self.minimizers] for s in c.inputs]
+        inner = {c.number for c in calls_before(needed)}
+        #: gradients that are differentiated again
+        self.differentiated = {c.number for c in gradient_calls if c.number in inner}
+        self.is_training = bool(self.minimizers)
+
+
+class Evaluation:
+    """One run over a program."""
+
+    def __init__(
+        self, program: StaticProgram, feeds: Mapping[int, Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]
+    ):
+        self.program, self.feeds = program, dict(feeds)
+        self.values: dict[int, Any] = {}
+        self.rates = dict(zip((c.number for c in program.minimizers), zip(rates, steps, strict=True), strict=True))
+        self.assignments: list[tuple[Tensor, Tensor]] = []
+
+    def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
+        """Compute all calls, and give the values of the outputs; assignments take place at the end."""
+        for number, value in self.feeds.items():
+            if (number, 0) in self.program.targets and value.spec.is_float:
+                self.feeds[number] = value.detach().requires_grad_()
+        with training(self.program.is_training):
+            for call in self.program.calls:
+                self.values[call.number] = self._with_gradient(call, self._compute(call))
+        changed = {id(target.storage) for target, _ in self.assignments}
+
+        def unaliased(value: Any) -> Any:
+            """The value in memory that no assignment changes."""
+            return value.clone() if isinstance(value, Tensor) and id(value.storage) in changed else value
+
+        with no_grad():
+            results = [unaliased(self.value(symbol)) for symbol in outputs]
+            values = [unaliased(value) for _, value in self.assignments]
+            for (target, _), value in zip(self.assignments, values, strict=True):
+                assign(target, value, "assign")
+        return results
+
+    def value(self, symbol: SymbolicTensor) -> Any:
+        """The value of a symbol that has been computed."""
+        if symbol.call is None:
+            return self.feeds[symbol.number]
+        found = self.values[symbol.call.number]
+        is_one = not isinstance(found, tuple | list) or isinstance(symbol.call, SymbolicCall)
+        return found if is_one else found[symbol.index]
+
+    def _with_gradient(self, call: Call, value: Any) -> Any:
+        """The value of a call; with a gradient of its own where that is asked for and nothing before it has one."""
+        for index, one in enumerate(value if isinstance(value, tuple | list) else (value,)):
+            is_target = (call.number, index) in self.program.targets and isinstance(one, Tensor)
+            if is_target and one.spec.is_float and not one.requires_grad:
+                one.requires_grad_()
+        return value
+
+    def _compute(self, call: Call) -> Any:
+        if isinstance(call, SymbolicCall):
+            return SYMBOLIC_FUNCTIONS[call.name](*self._substitute(call.args), **self._substitute(call.options))
+        if isinstance(call, LayerCall):
+            return call.layer(*map(self.value, call.inputs))
+        if isinstance(call, VariableCall):
+            return call.variable.tensor
+        if isinstance(call, GradientsCall):
+            return self._gradients(call)
+        if isinstance(call, MinimizeCall):
+            return self._minimize(call)
+        if isinstance(call, AssignCall):
+            value = self.value(call.inputs[0])
+            self.assignments.append((call.variable.tensor, value))
+            return value
+        assert isinstance(call, GroupCall)
+        return None
+
+    def _substitute(self, value: Any) -> Any:
+        """Arguments with the values of symbols in their places."""
+        if isinstance(value, SymbolicTensor):
+            return self.value(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self._substitute(one) for one in value)
+        if isinstance(value, dict):
+            return {name: self._substitute(one) for name, one in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._substitute(one) for one in (value.start, value.stop, value.step)))
+        return value
+
+    def _gradients(self, call: GradientsCall) -> tuple[Tensor, ...]:
+        outputs = [self.value(s) for s in call.outputs]
+        targets = [self.value(s) for s in call.targets]
+        create = call.number in self.program.differentiated
+        with_grad = [o for o in outputs if o.requires_grad]
+        seeds = [o.interpreter.constant(np.ones(o.spec.shape, o.spec.dtype)) for o in with_grad]
+        found: list[Any] = [None] * len(targets)
+        if with_grad:
+            _, found = run_backward(with_grad, seeds, targets, retain_graph=True, create_graph=create)
+        return tuple(t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(targets, found, strict=True))
+
+    def _minimize(self, call: MinimizeCall) -> Tensor:
+        loss = self.value(call.inputs[0])
+        weights = trained_tensors(call)
+        if loss.spec.size != 1:
+            raise UsageError(f"minimize: the loss has the shape {list(loss.shape)}, and must be one number: reduce it")
+        _, found = run_backward([loss], [None], list(weights.values()), retain_graph=True, create_graph=False)
+        rate, step = self.rates[call.number]
+        with no_grad():
+            grads = call.optimizer.clip([t.interpreter.zeros(t.spec) if g is None else g
+                                         for t, g in zip(weights.values(), found, strict=True)])  # fmt: skip
+            for (name, weight), g in zip(weights.items(), grads, strict=True):
+                spec = weight_spec(name, weight)
+                if name not in call.slots:
+                    slots = call.optimizer.initial_slots(spec)
+                    call.slots[name] = {k: weight_tensor(np.array(a), False) for k, a in slots.items()}
+                new, new_slots = call.optimizer.apply(weight.detach(), g, call.slots[name], rate, step, spec)
+                self.assignments.append((weight, new))
+                self.assignments += [(call.slots[name][k], v) for k, v in new_slots.items()]
+        return loss
+
+
+def weight_spec(name: str, weight: Tensor) -> WeightSpec:
+    """A variable or a weight as optimizers know it."""
+    return WeightSpec(name, weight.spec, initializer=None, fans=compute_fans(weight.spec.shape))  # type: ignore[arg-type]
+
+
+def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
+    """The tensors that a step changes, by name: variables, and weights of layers that have been called."""
+    if call.variables is not None:
+        return {v.name: v.tensor for v in call.variables}
+    found: dict[str, Tensor] = {}
+    for before in calls_before(call.inputs):
+        if isinstance(before, VariableCall) and before.variable.trainable and before.variable.tensor.requires_grad:
+            found.setdefault(before.variable.name, before.variable.tensor)
+        elif isinstance(before, LayerCall):
+            name = f"{before.layer.name or type(before.layer).__name__}_{before.number}"
+            known = {id(t) for t in found.values()}
+            found.update({f"{name}/{k}": t for k, t in layer_state(before.layer).weights.items()
+                          if t.requires_grad and id(t) not in known})  # fmt: skip
+    if not found:
+        raise UsageError("minimize: the loss depends on no trainable variable, and on no layer with weights")
+    return found
+
+
+def learning_rate_of(call: MinimizeCall) -> tuple[Tensor, Tensor]:
+    """The learning rate and the number of the next step, as scalars."""
+    rate = call.optimizer.learning_rate
+    value = rate if isinstance(rate, int | float) else rate.value(call.steps)
+    return tensor(float(value), dtype="float32"), tensor(call.steps + 1, dtype="int64")

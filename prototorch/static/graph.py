@@ -1,0 +1,93 @@
+"""Static graphs: symbols in, symbols out, run many times with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.functions.creation import tensor
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import ShapeError, UsageError
+from prototorch.graph.symbolic import SymbolicTensor
+from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall, VariableCall
+from prototorch.static.evaluation import Evaluation, StaticProgram, learning_rate_of
+from prototorch.static.variable import GraphVariable
+
+__all__ = ["StaticGraph"]
+
+
+class StaticGraph:
+    """A computation between symbols, run by calling it with arrays (TensorFlow 1's Session.run, Theano's function).
+
+    inputs: the `Input` symbols that a call feeds, in order. outputs: a symbol, or a list, whose values a call gives as
+    NumPy arrays; assignments may be among them, and give the new value. updates: assignments, groups of them, and steps
+    of optimizers (`Optimizer.minimize`) that every call carries out. A variable is read as it was before the call.
+
+    Raises UsageError where a symbol depends on an input that is not listed.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any = (), updates: Sequence[Any] = ()):
+        self.inputs: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+        self.gives_list = isinstance(outputs, list | tuple)
+        self.outputs: list[Any] = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        self.updates: list[Any] = list(updates) if isinstance(updates, list | tuple) else [updates]
+        for what, symbols in (("inputs", self.inputs), ("outputs", self.outputs), ("updates", self.updates)):
+            for symbol in symbols:
+                if not isinstance(symbol, SymbolicTensor):
+                    raise UsageError(f"Graph: its {what} must be symbolic tensors, got {type(symbol).__name__}")
+        for symbol in self.inputs:
+            if symbol.input_node is None:
+                raise UsageError(f"Graph: its inputs must be pt.Input symbols, got {symbol!r:.60}")
+        for symbol in self.updates:
+            if not isinstance(symbol.call, AssignCall | GroupCall | MinimizeCall):
+                raise UsageError(f"Graph: updates are assignments, groups and steps of optimizers, got {symbol!r:.60}")
+        self.program = StaticProgram([*self.outputs, *self.updates])
+        known = {s.number for s in self.inputs}
+        read = [s for c in self.program.calls for s in c.inputs] + self.outputs
+        for symbol in read:
+            if symbol.call is None and symbol.number not in known:
+                raise UsageError(f"Graph: a symbol depends on {symbol!r}, which is not among the inputs")
+
+    @property
+    def variables(self) -> list[GraphVariable]:
+        """The variables that it reads or changes."""
+        calls = self.program.calls
+        own = [c.variable for c in calls if isinstance(c, VariableCall | AssignCall)]
+        chosen = [v for c in self.program.minimizers for v in c.variables or ()]
+        return list({v.number: v for v in [*own, *chosen]}.values())
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The values of the outputs for these arrays: one array, or a list where a list of outputs was given.
+
+        Raises UsageError for another number of arrays, and ShapeError for one that does not fit its input.
+        """
+        if len(arrays) != len(self.inputs):
+            raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
+        feeds = [self._feed(symbol, array) for symbol, array in zip(self.inputs, arrays, strict=True)]
+        pairs = [learning_rate_of(call) for call in self.program.minimizers]
+        values = self._run(feeds, [rate for rate, _ in pairs], [step for _, step in pairs])
+        for call in self.program.minimizers:
+            call.steps += 1
+        results = [None if v is None else np.array(v.numpy()) for v in values]
+        return results if self.gives_list else results[0]
+
+    def _run(self, feeds: Sequence[Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
+        numbered = {symbol.number: feed for symbol, feed in zip(self.inputs, feeds, strict=True)}
+        return Evaluation(self.program, numbered, rates, steps).run(self.outputs)
+
+    def _feed(self, symbol: SymbolicTensor, array: Any) -> Tensor:
+        node = symbol.input_node
+        assert node is not None
+        value = array.detach() if isinstance(array, Tensor) else tensor(array, dtype=node.dtype)
+        shape = tuple(value.shape)[1:]
+        fits = len(value.shape) == len(node.shape) + 1 and all(
+            n is None or n == m for n, m in zip(node.shape, shape, strict=True)
+        )
+        if not fits or value.dtype != node.dtype:
+            want = ", ".join("any" if n is None else str(n) for n in (None, *node.shape))
+            raise ShapeError(
+                f"the input {node.name or self.inputs.index(symbol)!r} takes {node.dtype}[{want}], got {value.spec}"
+            )
+        return value
