@@ -38,6 +38,7 @@ _PUBLIC = {
     "Layer": ("prototorch.layers.base", "Layer"),
     "Module": ("prototorch.nn.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
+    "autograd": ("prototorch.autograd", ""),
     "grad": ("prototorch.eager.functions.gradients", "grad"),
     "compile": ("prototorch.compiler.compiled_function", "compile"),
     "training": ("prototorch.eager.layer_call", "training"),

@@ -2,6 +2,7 @@
 
 PrototorchError            1   (never raised itself)
 ├── UsageError             2   a wrong argument, from Python or from the shell
+│   └── GradientError      2   ... a gradient that cannot be computed
 ├── ModelError             3   the model is wrong
 │   ├── TextError          3   ... in its text: holds every mistake, each with its position
 │   └── ShapeError         3   ... in its shapes: raised by an op's shape inference or a layer
@@ -35,6 +36,7 @@ __all__ = [
     "BackendError",
     "DataError",
     "FileError",
+    "GradientError",
     "ModelError",
     "ModelFileError",
     "ModelWarning",
@@ -67,6 +69,11 @@ class UsageError(PrototorchError, ValueError):
     """A wrong argument."""
 
     exit_code = 2
+
+
+class GradientError(UsageError, RuntimeError):
+    """A gradient that cannot be computed: a value that it needs was changed or freed, or there is none. It is a
+    RuntimeError, too, as in PyTorch."""
 
 
 class ModelError(PrototorchError, ValueError):

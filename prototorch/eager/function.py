@@ -1,4 +1,4 @@
-"""Functions with their own gradient for the eager tape, as in PyTorch.
+"""Functions with a gradient of their own, as in PyTorch.
 
 class Cube(pt.Function):
     @staticmethod
@@ -16,90 +16,171 @@ y = Cube.apply(x)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import inspect
 from typing import Any
 
-from prototorch.eager.grad_mode import no_grad
-from prototorch.eager.storage import Storage
+from prototorch.eager.edge import Edge
+from prototorch.eager.function_context import FunctionCtx, save_tensors
+from prototorch.eager.function_node import FunctionNode, node_class_of
+from prototorch.eager.grad_mode import no_grad, recording
+from prototorch.eager.in_place import place_output
+from prototorch.eager.observers import caller_traceback, observers
 from prototorch.eager.tensor import Tensor, make_tensor
-from prototorch.errors import UsageError
-from prototorch.ops.core import Op
+from prototorch.errors import GradientError, UsageError
+
+__all__ = ["Function", "once_differentiable"]
 
 
-class FunctionContext:
-    """Passes values from `Function.forward` to `Function.backward`; attributes may be set on it freely."""
-
-    def __init__(self) -> None:
-        self.saved_tensors: tuple[Tensor, ...] = ()
-
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keep tensors for the backward pass."""
-        self.saved_tensors = tensors
-
-
-class Function:
+class Function(FunctionCtx):
     """A function with its own gradient. Subclasses define the static methods `forward` and `backward`; call `apply`.
+
+    `forward` takes ``ctx`` first, unless the subclass defines ``setup_context(ctx, inputs, output)``. The form of the
+    first versions of PyTorch is accepted, too: methods ``forward(self, x)`` and ``backward(self, g)`` of an instance
+    that is called, ``ReLU()(x)``.
 
     It runs on tensors only. A function that must run in a plan as well is written as an op (`prototorch.ops.core.Op`).
     """
 
-    @staticmethod
-    def forward(ctx: FunctionContext, *inputs: Any) -> Any:
-        """A tensor, or a tuple of them, from tensors and other values. Its ops are not recorded on the tape."""
-        raise TypeError("a Function defines forward(ctx, ...)")
+    generate_vmap_rule = False
 
     @staticmethod
-    def backward(ctx: FunctionContext, *gradients: Tensor) -> Any:
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """A tensor, or a tuple of tensors and other values, from tensors and other values. Its ops are not recorded on
+        the tape."""
+        raise UsageError("a Function defines forward(ctx, ...)")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Save for `backward` what it needs of the inputs and the output; then `forward` takes no ``ctx``."""
+        raise UsageError("a Function whose forward takes no ctx defines setup_context(ctx, inputs, output)")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of all inputs (None for an input without one) from those of the outputs.
 
-        Expressed in ops, it can be differentiated again.
+        Expressed in functions of tensors, it can be differentiated again.
         """
-        raise TypeError("a Function defines backward(ctx, ...)")
+        raise UsageError("a Function defines backward(ctx, ...)")
+
+    vjp = backward
 
     @classmethod
-    def apply(cls, *inputs: Any) -> Any:
-        """Run the function; a tensor, or a tuple of them where `forward` gives a tuple.
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run the function; a tensor, or a tuple where `forward` gives a tuple.
 
-        Raises UsageError where an input belongs to a graph, or where `forward` gives something else than tensors.
+        Keyword arguments are possible with `setup_context`. Raises UsageError where an input belongs to a graph, or
+        where `forward` gives something else than a tensor or a tuple.
         """
-        if any(hasattr(i, "interpreter") and not isinstance(i, Tensor) for i in inputs):
-            raise UsageError(f"{cls.__name__} is a Function, which runs on tensors; for a layer in a plan write an Op")
-        ctx = FunctionContext()
+        ctx = node_class_of(cls).context_class()
+        return _run(cls, ctx, args, kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run an instance whose `forward` and `backward` are ordinary methods (the form of PyTorch before 0.2)."""
+        ctx = self if self._saved is None and not self.to_save else copy.copy(self)
+        ctx._saved, ctx.to_save, ctx._node = None, (), None
+        return _run(type(self), ctx, args, kwargs)
+
+
+def _run(cls: type[Function], ctx: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(hasattr(a, "interpreter") and not isinstance(a, Tensor) for a in args):
+        raise UsageError(f"{cls.__name__} is a Function, which runs on tensors; for a layer in a plan write an Op")
+    forward = cls.forward
+    has_setup = cls.setup_context is not Function.setup_context
+    if kwargs:
+        if not has_setup:
+            raise UsageError(f"{cls.__name__}.apply takes keyword arguments where the Function has a setup_context")
+        args = _bind(cls, forward, args, kwargs)
+    needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+    ctx.needs_input_grad = needs
+    with no_grad():
+        result = forward(*args) if has_setup else forward(ctx, *args)
+        if has_setup:
+            cls.setup_context(ctx, args, result)
+    originals = tuple(result) if isinstance(result, tuple | list) else (result,)
+    if not any(isinstance(out, Tensor) for out in originals):
+        kind = type(result).__name__ if not isinstance(result, tuple) else "tuple without one"
+        raise UsageError(f"{cls.__name__}.forward must return tensors, not a {kind}")
+    is_recorded = recording.get() and any(needs)
+    outputs = _finish(cls, ctx, args, originals, is_recorded)
+    return type(result)(outputs) if isinstance(result, tuple | list) else outputs[0]
+
+
+def _bind(cls: type[Function], forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    try:
+        bound = inspect.signature(forward).bind(*args, **kwargs)
+    except TypeError as exc:
+        raise UsageError(f"{cls.__name__}.apply: {exc}") from None
+    bound.apply_defaults()
+    return bound.args
+
+
+def _finish(cls: type[Function], ctx: Any, args: tuple[Any, ...], originals: tuple[Any, ...],
+            is_recorded: bool) -> tuple[Any, ...]:  # fmt: skip
+    """Put the outputs on the tape."""
+    dirty = {id(t) for t in ctx.dirty_tensors}
+    for t in ctx.dirty_tensors:
+        if not any(t is a for a in args):
+            raise UsageError(f"{cls.__name__}: mark_dirty names a tensor that is no input of forward")
+        if not any(t is out for out in originals):
+            raise UsageError(f"{cls.__name__}: an input that mark_dirty names must be returned by forward")
+    if not is_recorded:
+        ctx.to_save = ()
+        return tuple(
+            out.detach() if isinstance(out, Tensor) and id(out) not in dirty and any(out is a for a in args) else out
+            for out in originals
+        )
+    inputs = [a for a in args if isinstance(a, Tensor)]
+    tensors = tuple(out for out in originals if isinstance(out, Tensor))
+    fixed = {id(t) for t in ctx.non_differentiable}
+    node: FunctionNode = node_class_of(cls)(tensors[0].interpreter, inputs, tensors)
+    node.ctx, node.function, node.is_tensor = ctx, cls, tuple(isinstance(a, Tensor) for a in args)
+    node.output_positions = tuple(k for k, out in enumerate(originals) if isinstance(out, Tensor))
+    node.num_outputs = len(originals)
+    node.without_gradient = frozenset(k for k, out in enumerate(tensors) if id(out) in fixed or not out.spec.is_float)
+    watching = observers.get()
+    if watching is not None and watching.anomaly is not None:
+        node.ensure_extras().traceback = caller_traceback()
+    outputs = list(originals)
+    for number, k in enumerate(node.output_positions):
+        out = originals[k]
+        is_changed = id(out) in dirty
+        if not is_changed:
+            outputs[k] = make_tensor(out._array, out.spec, out.interpreter, out.storage)
+        if number not in node.without_gradient:
+            place_output(outputs[k], Edge(node, number), is_changed, cls.__name__)
+    save_tensors(ctx, node, tuple(outputs[k] for k in node.output_positions), tensors)
+    return tuple(outputs)
+
+
+class _OnceDifferentiated(Function):
+    """Gives its first ``count`` values; an error where it is differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *values: Any) -> Any:
+        ctx.name = name
+        return values[:count]
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise GradientError(
+            f"{ctx.name} is marked by @once_differentiable, and its result cannot be differentiated; write its backward "
+            "in functions of tensors and leave the decorator out"
+        )
+
+
+def once_differentiable(fn: Any) -> Any:
+    """A decorator of `Function.backward`: its ops are not recorded, and its result cannot be differentiated."""
+
+    def backward(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            result = cls.forward(ctx, *inputs)
-        outputs = result if isinstance(result, tuple) else (result,)
-        for out in outputs:
-            if not isinstance(out, Tensor):
-                raise UsageError(f"{cls.__name__}.forward must return tensors, not a {type(out).__name__}")
-        positions = [k for k, i in enumerate(inputs) if isinstance(i, Tensor)]
-        op = _FunctionOp(cls, ctx, positions, len(inputs))
-        tensors = tuple(make_tensor(o._array, o.spec, o.interpreter, Storage()) for o in outputs)
-        outputs[0].interpreter.record(op, tuple(inputs[k] for k in positions), {}, tensors)
-        return tensors if isinstance(result, tuple) else tensors[0]
+            results = fn(ctx, *grads)
+        if not recording.get() or not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
+            return results
+        values = results if isinstance(results, tuple) else (results,)
+        name = getattr(fn, "__qualname__", "a backward function")
+        refused = _OnceDifferentiated.apply(name, len(values), *values, *grads)
+        return refused if isinstance(results, tuple) else refused[0]
 
-
-class _FunctionOp(Op):
-    """One application of a function, as the op of its tape entry."""
-
-    def __init__(self, function: type[Function], ctx: FunctionContext, positions: Sequence[int], count: int):
-        self.function, self.ctx, self.positions, self.count = function, ctx, positions, count
-
-    def vjp(self, grads, outputs, inputs, needs, attrs):
-        output_gradients = [
-            o.interpreter.zeros(o.spec) if g is None else g for g, o in zip(grads, outputs, strict=True)
-        ]
-        gradients = self.function.backward(self.ctx, *output_gradients)
-        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-        name = self.function.__name__
-        if len(gradients) != self.count:
-            raise UsageError(
-                f"{name}.backward must return {self.count} gradients, one for each input, not {len(gradients)}"
-            )
-        result = [gradients[k] if need else None for k, need in zip(self.positions, needs, strict=True)]
-        for k, g, x in zip(self.positions, result, inputs, strict=True):
-            if g is not None and (not isinstance(g, Tensor) or g.shape != x.shape):
-                got = f"a tensor {list(g.shape)}" if isinstance(g, Tensor) else f"a {type(g).__name__}"
-                raise UsageError(
-                    f"{name}.backward: the gradient of input {k} must be a tensor {list(x.shape)}, not {got}"
-                )
-        return result
+    backward.__name__, backward.__doc__ = getattr(fn, "__name__", "backward"), fn.__doc__
+    return backward

@@ -8,12 +8,14 @@ their new place when they are next used.
 from __future__ import annotations
 
 from prototorch import ops
+from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
-from prototorch.eager.tape import Edge, protect_saved
-from prototorch.eager.tensor import Tensor
-from prototorch.errors import ShapeError, UsageError
+from prototorch.eager.retained_grad import move_retained
+from prototorch.eager.tape import protect_saved
+from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.errors import GradientError, ShapeError, UsageError
 
-__all__ = ["assign"]
+__all__ = ["assign", "place_output"]
 
 
 def assign(target: Tensor, value: Tensor, name: str = "an in-place change", since: int | None = None) -> Tensor:
@@ -22,7 +24,7 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
     name: the function, for messages. since: a number below those of the tape entries that computed ``value`` from the
     old elements; what they saved of these is copied first.
 
-    Gives the target. Raises UsageError for a leaf that requires a gradient while ops are recorded, for a tensor of
+    Gives the target. Raises GradientError for a leaf that requires a gradient while ops are recorded, for a tensor of
     which several elements share one memory location (after `expand`), and ShapeError where the shapes do not fit.
     """
     if value is target:
@@ -65,7 +67,7 @@ def _check_leaf(target: Tensor, name: str) -> None:
     base = target if target._view is None else target._view.base
     for tensor, what in ((target, "a leaf tensor"), (base, "a view of a leaf tensor")):
         if tensor.is_leaf and tensor.requires_grad:
-            raise UsageError(
+            raise GradientError(
                 f"{name}: {what} that requires a gradient is changed in place; do it inside `with pt.no_grad():` "
                 "(an update of a weight), or compute with a copy (clone())"
             )
@@ -89,5 +91,19 @@ def _take_place(target: Tensor, value: Tensor) -> None:
     edge = value.edge
     if edge is not None and not isinstance(edge, Edge):  # a leaf: the target is what an op made of it
         edge = value.interpreter.identity_edge(value)
-    target._edge = edge
+    before, target._edge = target._edge, edge
     target._requires_grad = False
+    if before is not None and edge is not None:
+        move_retained(target, before)
+
+
+def place_output(target: Tensor, edge: Edge, is_changed: bool, name: str) -> None:
+    """Give the output of a function its place on the tape. is_changed: whether it is an input that the function has
+    changed in place. Raises GradientError for a leaf that requires a gradient, and a view of one."""
+    if not is_changed:
+        target._edge = edge
+        return
+    _check_leaf(target, name)
+    value = make_tensor(target._array, target.spec, target.interpreter, target.storage)
+    value._edge = edge
+    _move_on_tape(target, value)

@@ -11,23 +11,28 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import eager_backend
 from prototorch.backends.devices import backend_for
-from prototorch.backends.registry import KernelFn
 from prototorch.eager.device import CPU, Device, as_device
+from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
+from prototorch.eager.kernel_calls import kernel_caller
+from prototorch.eager.observers import Observers, caller_traceback, observers, use_observers
+from prototorch.eager.saved_array import SavedArray, pack_arrays
+from prototorch.eager.signature import Signature
 from prototorch.eager.storage import Storage
-from prototorch.eager.tape import Edge, SavedArray, TapeEntry
+from prototorch.eager.tape import entry_class
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.tracing import active_trace
 from prototorch.eager.view_info import ViewInfo
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, set_default_interpreter
 from prototorch.ops.lazy_array import LazyArray
-from prototorch.ops.saved_values import saved_positions
 from prototorch.ops.shape import reshape
 from prototorch.ops.view_update import ViewSteps, view_update
-from prototorch.spec import Spec
+from prototorch.spec import FLOAT_DTYPES, Spec
 
 __all__ = ["EagerInterpreter", "TensorInterpreter", "cpu_interpreter", "interpreter_for"]
+
+_MAX_SIGNATURES = 16384  # of one interpreter; more than any program has, unless its shapes differ at each call
 
 
 class CollectedApplication:
@@ -51,7 +56,8 @@ class TensorInterpreter:
         return active_trace.get() is None
 
     def __init__(self) -> None:
-        self._collections: list[list[CollectedApplication]] = []
+        self._signatures: dict[Any, Signature] = {}
+        self._specs: dict[Spec, Spec] = {}  #: one object for equal specs, so that they are found by their ids
 
     def lift(self, tensor: Tensor) -> Tensor:
         """A tensor of another interpreter as one of this; raises UsageError where that is not possible."""
@@ -59,28 +65,76 @@ class TensorInterpreter:
             f"the tensors are on different devices, {self.device} and {tensor.device}: move one of them, by to(device)"
         )
 
+    # ------------------------------------------------------------------ signatures
+
+    def intern_spec(self, spec: Spec) -> Spec:
+        """The interpreter's own object for a spec."""
+        return self._specs.setdefault(spec, spec)
+
+    def find_signature(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any],
+                       outputs: Sequence[Tensor] | None = None) -> Signature:  # fmt: skip
+        """The signature of an op on tensors, made at the first call. outputs: where they are known."""
+        if len(self._signatures) > _MAX_SIGNATURES:
+            self._signatures.clear()
+            self._specs.clear()
+        for t in inputs:
+            t.spec = self.intern_spec(t.spec)
+        attrs_key = tuple(sorted(attrs.items())) if attrs else ()
+        key = (op, attrs_key, *[id(t.spec) for t in inputs])
+        found = self._signatures.get(key)
+        if found is None:
+            found = self._make_signature(op, tuple([t.spec for t in inputs]), attrs, attrs_key, outputs)
+            self._signatures[key] = found
+        if attrs:
+            self._signatures[(op, tuple(attrs.items()), *[id(t.spec) for t in inputs])] = found
+        return found
+
+    def _make_signature(self, op: Op, ins: tuple[Spec, ...], attrs: dict[str, Any],
+                        attrs_key: tuple[tuple[str, Any], ...],
+                        outputs: Sequence[Tensor] | None) -> Signature:  # fmt: skip
+        assert outputs is not None
+        outs = tuple([self.intern_spec(t.spec) for t in outputs])
+        return Signature(self, op, attrs, attrs_key, ins, outs, node_class=entry_class(op.name))
+
+    # ------------------------------------------------------------------ the tape
+
     def record(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], outputs: tuple[Tensor, ...],
                attrs_key: tuple[tuple[str, Any], ...] | None = None) -> None:  # fmt: skip
-        """Put an op on the tape, where a gradient may be needed, and in the collections.
+        """Put an op on the tape, where a gradient may be needed, and in the collections of the thread.
 
-        attrs_key: the attributes as pairs; None for an op that keeps itself what its derivative reads.
+        attrs_key: the attributes as pairs; it is computed where it is None.
         """
-        for collection in self._collections:
-            collection.append(CollectedApplication(op, inputs, attrs, outputs))
+        watching = observers.get()
+        if not (recording.get() or watching is not None):
+            return
+        self.put_on_tape(self.find_signature(op, inputs, attrs, outputs), inputs, outputs, watching)
+
+    def put_on_tape(self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+                    watching: Observers | None) -> None:  # fmt: skip
+        """As `record`, by the signature of the op."""
+        if watching is not None:
+            for collection in watching.collections:
+                collection.append(CollectedApplication(signature.op, inputs, signature.attrs, outputs))
         if not recording.get():
             return
-        edges = tuple([t.edge for t in inputs])
+        edges = tuple([
+            (t if t._requires_grad else t._edge) if t._view is None and (t._edge is None) else t.edge for t in inputs
+        ])  # fmt: skip
         needs = tuple([e is not None for e in edges])
         if True not in needs:
             return
-        in_specs, out_specs = tuple([t.spec for t in inputs]), tuple([t.spec for t in outputs])
-        entry = TapeEntry(self, op, attrs, edges, in_specs, out_specs)
-        if attrs_key is not None:
-            positions = saved_positions(op, in_specs, out_specs, needs, attrs_key)
-            entry.saved_inputs = {k: SavedArray(inputs[k]._array, inputs[k].storage) for k in positions.inputs}
-            entry.saved_outputs = {k: SavedArray(outputs[k]._array, outputs[k].storage) for k in positions.outputs}
+        positions = signature.positions(needs)
+        if watching is None or not watching.pack_hooks:
+            saved = [SavedArray(t._array, t.storage, t.storage.version)
+                     for t in (*[inputs[k] for k in positions.inputs], *[outputs[k] for k in positions.outputs])]  # fmt: skip
+        else:
+            saved = pack_arrays(watching, [inputs[k] for k in positions.inputs]) + \
+                pack_arrays(watching, [outputs[k] for k in positions.outputs])  # fmt: skip
+        entry = signature.node_class(signature, edges, positions, saved)
+        if watching is not None and watching.anomaly is not None:
+            entry.ensure_extras().traceback = caller_traceback()
         for k, t in enumerate(outputs):
-            if t.spec.is_float:
+            if t.spec.dtype in FLOAT_DTYPES:
                 t._edge = Edge(entry, k)
 
     def copy(self, tensor: Tensor) -> Tensor:
@@ -105,11 +159,10 @@ class TensorInterpreter:
 
     def collect(self, work: Callable[[], Any]) -> tuple[Any, list[CollectedApplication]]:
         """The result of ``work()``, and the applications of its ops."""
-        self._collections.append([])
-        try:
-            return work(), self._collections[-1]
-        finally:
-            self._collections.pop()
+        collection: list[CollectedApplication] = []
+        watching = observers.get()
+        with use_observers(collections=(*(() if watching is None else watching.collections), collection)):
+            return work(), collection
 
 
 class EagerInterpreter(TensorInterpreter):
@@ -118,16 +171,19 @@ class EagerInterpreter(TensorInterpreter):
     def __init__(self, backend: Backend, device: Device = CPU):
         super().__init__()
         self.backend, self.device = backend, device
-        self._prepared: dict[Any, tuple[tuple[Spec, ...], bool, KernelFn]] = {}
         #: native kernels read contiguous arrays alone
         self._makes_contiguous = backend.is_shape_specialized and not backend.has_device_memory
+        self._run = kernel_caller(backend)
+        self._spec_of: dict[tuple[tuple[int, ...], Any], Spec] = {}
 
-    def _prepare(self, op: Op, ins: tuple[Spec, ...],
-                 attrs: dict[str, Any]) -> tuple[tuple[Spec, ...], bool, KernelFn]:  # fmt: skip
+    def _make_signature(self, op: Op, ins: tuple[Spec, ...], attrs: dict[str, Any],
+                        attrs_key: tuple[tuple[str, Any], ...],
+                        outputs: Sequence[Tensor] | None) -> Signature:  # fmt: skip
         outs = op.infer_spec(*ins, **attrs)
-        several = isinstance(outs, tuple)
-        outs = outs if isinstance(outs, tuple) else (outs,)
-        return outs, several, self.backend.prepare(op, ins, outs, attrs)
+        has_several = isinstance(outs, tuple)
+        specs = tuple([self.intern_spec(s) for s in (outs if isinstance(outs, tuple) else (outs,))])
+        run = self.backend.prepare(op, ins, specs, attrs)
+        return Signature(self, op, attrs, attrs_key, ins, specs, has_several, run, entry_class(op.name))
 
     def apply(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         """Run the op now; gives a tensor, or a tuple of them for an op with several outputs."""
@@ -140,31 +196,29 @@ class EagerInterpreter(TensorInterpreter):
                 if not isinstance(other, EagerInterpreter):
                     return other.apply(op, inputs, attrs)
                 inputs = (*inputs[:k], self.lift(t), *inputs[k + 1 :])
-        ins = tuple([t.spec for t in inputs])
-        attrs_key = tuple(sorted(attrs.items())) if attrs else ()
-        key = (op, ins, attrs_key)
-        prepared = self._prepared.get(key)
-        if prepared is None:
-            if len(self._prepared) > 16384:
-                self._prepared.clear()
-            prepared = self._prepared[key] = self._prepare(op, ins, attrs)
-        outs, several, run = prepared
-        arrays = tuple([t._array for t in inputs])
-        view = op.array_view(*arrays, **attrs) if len(arrays) == 1 else None
+        key = (op, tuple(attrs.items()), *[id(t.spec) for t in inputs])
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = self.find_signature(op, inputs, attrs)
+        arrays = [t._array for t in inputs]
+        view = op.array_view(arrays[0], **attrs) if signature.is_view_op else None
+        outputs: Sequence[Tensor]
         if view is not None:
             source = inputs[0]
-            out = make_tensor(view, outs[0], self, source.storage)
-            out._view = ViewInfo.extend(source, op.name, attrs_key)
-            outputs: tuple[Tensor, ...] = (out,)
+            out = make_tensor(view, signature.outs[0], self, source.storage)
+            out._view = ViewInfo.extend(source, op.name, signature.attrs_key)
+            outputs = (out,)
         else:
             if self._makes_contiguous:
-                arrays = tuple([np.ascontiguousarray(a).reshape(a.shape) for a in arrays])
-            results = tuple([self.backend.empty(s) for s in outs])
-            with self.backend.run_context():
-                run(arrays, results)
-            outputs = tuple([make_tensor(a, s, self, Storage()) for a, s in zip(results, outs, strict=True)])
-        self.record(op, inputs, attrs, outputs, attrs_key)
-        return outputs if several else outputs[0]
+                arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
+            empty = self.backend.empty
+            results = [empty(s) for s in signature.outs]
+            self._run(signature.run, arrays, results)
+            outputs = tuple([make_tensor(a, s, self, Storage()) for a, s in zip(results, signature.outs, strict=True)])
+        watching = observers.get()
+        if watching is not None or recording.get():
+            self.put_on_tape(signature, inputs, outputs, watching)
+        return outputs if signature.has_several_outputs else outputs[0]
 
     def lift(self, tensor: Tensor) -> Tensor:
         if tensor.spec.shape == () and isinstance(tensor.interpreter, EagerInterpreter):  # as in PyTorch
@@ -183,7 +237,13 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return cast(Tensor, trace.wrap(array, storage))
-        return make_tensor(array, Spec(tuple(array.shape), array.dtype.name), self, storage or Storage())
+        spec = self._spec_of.get((array.shape, array.dtype))
+        if spec is None:
+            spec = self.intern_spec(Spec(tuple(array.shape), array.dtype.name))
+            if len(self._spec_of) > _MAX_SIGNATURES:
+                self._spec_of.clear()
+            self._spec_of[array.shape, array.dtype] = spec
+        return make_tensor(array, spec, self, storage or Storage())
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """An array of the backend as NumPy's, without a copy where it is in the host's memory."""

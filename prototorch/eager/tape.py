@@ -1,110 +1,143 @@
 """The tape: what each op on tensors leaves behind for the backward pass.
 
 An entry keeps the arrays that the op's derivative reads and no others, each with the version that its storage had. It
-refers to the entries before it, never to its own outputs, so that a graph that nobody uses is freed at once.
+refers to the entries before it, never to its own outputs, so that a graph that nobody uses is freed at once. To users
+an entry is a tensor's ``grad_fn``, with PyTorch's members.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
+from prototorch.eager.accumulate_node import accumulate_node
+from prototorch.eager.edge import Edge
+from prototorch.eager.node_hooks import NodeHooks, RemovableHandle
+from prototorch.eager.node_names import node_name
+from prototorch.eager.saved_array import SavedArray, unpack_array
+from prototorch.eager.signature import Signature
 from prototorch.eager.storage import Storage
-from prototorch.errors import UsageError
-from prototorch.ops.core import Op
-from prototorch.spec import Spec
+from prototorch.errors import GradientError
 
-__all__ = ["Edge", "SavedArray", "TapeEntry", "edge_key", "tape_before"]
-
-#: changes the gradient of a value: (gradient) -> the new one, or None to leave it
-Hook = Callable[[Any], Any]
+__all__ = ["TapeEntry", "entry_class", "next_entry_number", "protect_saved", "tape_before"]
 
 
-class Edge(NamedTuple):
-    """Output ``index`` of an entry; a tensor that no op has made (a leaf) stands for itself instead."""
-
-    entry: TapeEntry
-    output: int
-
-
-class SavedArray:
-    """An array that a derivative reads: ``storage`` is None for a copy of the tape's own, which nobody changes."""
-
-    __slots__ = ("array", "storage", "version")
-
-    def __init__(self, array: Any, storage: Storage | None):
-        self.array, self.storage = array, storage
-        self.version = 0 if storage is None else storage.version
-
-    def unpack(self, op: Op, what: str, spec: Spec) -> Any:
-        """The array. Raises UsageError where its elements have been changed since it was saved."""
-        if self.storage is not None and self.storage.version != self.version:
-            raise UsageError(
-                f"the gradient of {op.name} needs its {what}, a tensor {spec.dtype}{list(spec.shape)}, which has been "
-                f"changed in place since: it is at version {self.storage.version}, expected {self.version}; compute "
-                "with a copy (clone()), or change it after backward()"
-            )
-        return self.array
+_next_number: Callable[[], int] = count().__next__
 
 
 class TapeEntry:
     """One op that ran. ``number`` gives the order; ``edges`` are those of the inputs (None: no gradient).
 
-    saved_inputs, saved_outputs: by position, what the derivative reads. hooks: by output. user_saved: what a Function
-    keeps. freed: whether a backward pass has given the saved arrays away.
+    signature: the op, its attributes and specs. saved: what the derivative reads, by the positions of
+    ``saved_positions`` (inputs, then outputs). extras: hooks and where the op was called, where there are any. freed:
+    whether a backward pass has given the saved arrays away.
     """
 
-    __slots__ = ("attrs", "edges", "freed", "hooks", "in_specs", "interpreter", "number", "op", "out_specs",
-                 "saved_inputs", "saved_outputs")  # fmt: skip
-    _numbers = count()
+    __slots__ = ("__weakref__", "edges", "extras", "freed", "number", "saved", "saved_positions", "signature")
 
-    def __init__(self, interpreter: Any, op: Op, attrs: dict[str, Any], edges: tuple[Any, ...],
-                 in_specs: tuple[Spec, ...], out_specs: tuple[Spec, ...]):  # fmt: skip
-        self.interpreter, self.op, self.attrs, self.edges = interpreter, op, attrs, edges
-        self.in_specs, self.out_specs = in_specs, out_specs
-        self.saved_inputs: dict[int, SavedArray] = {}
-        self.saved_outputs: dict[int, SavedArray] = {}
-        self.hooks: dict[int, list[Hook]] | None = None
-        self.freed = False
-        self.number = next(self._numbers)
+    signature: Signature
+    edges: tuple[Any, ...]
+    saved: list[SavedArray]
+    saved_positions: tuple[tuple[int, ...], tuple[int, ...]]
+    extras: NodeHooks | None
+
+    def __init__(self, signature: Signature, edges: tuple[Any, ...], positions: Any, saved: list[SavedArray]):
+        self.signature, self.edges, self.saved_positions, self.saved = signature, edges, positions, saved
+        self.extras, self.freed, self.number = None, False, _next_number()
+
+    # ------------------------------------------------------------------ what users see
+
+    def name(self) -> str:
+        """The name, by PyTorch's scheme: ``MulBackward0``."""
+        return type(self).__name__
 
     def __repr__(self) -> str:
-        return f"<{self.name}>"
+        return f"<{self.name()} object at {id(self):#x}>"
 
     @property
-    def name(self) -> str:
-        """The name that a tensor shows as its ``grad_fn``."""
-        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that made the inputs, each with the number of its output; of a leaf the node that adds to its
+        ``grad``."""
+        return tuple(
+            (e.entry, e.output) if type(e) is Edge else (None if e is None else accumulate_node(e), 0)
+            for e in self.edges
+        )
 
     @property
-    def next_functions(self) -> tuple[Any, ...]:
-        """The entries (or leaves) that made the inputs, as PyTorch's ``grad_fn.next_functions``."""
-        return tuple((e.entry, e.output) if isinstance(e, Edge) else (e, 0) for e in self.edges)
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes."""
+        return self.ensure_extras().metadata
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node's gradients are computed; what it returns, if not None,
+        takes the place of ``grad_inputs``. Gives a handle whose `remove` takes the hook away."""
+        return RemovableHandle.register(self.ensure_extras().post_hooks, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call ``fn(grad_outputs)`` before the node's gradients are computed; what it returns, if not None, takes
+        the place of ``grad_outputs``."""
+        return RemovableHandle.register(self.ensure_extras().pre_hooks, fn)
+
+    def ensure_extras(self) -> NodeHooks:
+        """The hooks, which an entry has none of until they are asked for."""
+        if self.extras is None:
+            self.extras = NodeHooks()
+        return self.extras
+
+    # ------------------------------------------------------------------ the backward pass
+
+    def differentiate(self, grads: Sequence[Any], needs: Sequence[bool], create_graph: bool) -> Sequence[Any]:
+        """The gradients of the inputs that need one (else None) from those of the outputs.
+
+        Raises GradientError where the saved arrays were freed or have been changed in place.
+        """
+        if self.freed:
+            raise GradientError(
+                f"backward() a second time over {self.signature.op.name}, whose saved arrays the first one has freed: "
+                "call the first one with retain_graph=True, or compute the result again"
+            )
+        signature = self.signature
+        inputs, outputs = list(signature.input_placeholders), list(signature.output_placeholders)
+        input_positions, output_positions = self.saved_positions
+        saved = iter(self.saved)
+        unpacked = []
+        for k in input_positions:
+            t = inputs[k] = unpack_array(next(saved), signature, k, False)
+            unpacked.append(t)
+            if create_graph:
+                t._edge = self.edges[k]
+        for k in output_positions:
+            t = outputs[k] = unpack_array(next(saved), signature, k, True)
+            unpacked.append(t)
+            if create_graph:
+                t._edge = Edge(self, k)
+        results: Sequence[Any] = signature.op.vjp(grads, outputs, inputs, needs, signature.attrs)
+        if unpacked and not create_graph:  # what was saved must not become the gradient of a leaf, which is added to
+            own = [id(t) for t in unpacked]
+            if any(id(g) in own for g in results):
+                return [g.interpreter.copy(g) if id(g) in own else g for g in results]
+        return results
 
     def release(self) -> None:
         """Give the saved arrays away."""
-        if self.saved_inputs or self.saved_outputs:
-            self.saved_inputs, self.saved_outputs = {}, {}
-            self.freed = True
-
-    def release_own_state(self) -> None:
-        """Give away what a Function has saved."""
-        release = getattr(self.op, "release", None)
-        if release is not None:
-            release()
+        if self.saved:
+            self.saved = []
             self.freed = True
 
     def protect(self, storage: Storage) -> None:
         """Copy the saved arrays that lie in a storage which is about to be changed by the op itself."""
-        for saved in self.saved_inputs.values():
-            if saved.storage is storage:
-                saved.array, saved.storage = saved.array.copy(), None
+        inputs = len(self.saved_positions[0])
+        for k, (array, owner, _) in enumerate(self.saved[:inputs]):
+            if owner is storage:
+                self.saved[k] = SavedArray(array.copy(), None, 0)
 
 
-def edge_key(edge: Any) -> tuple[int, int]:
-    """What identifies an edge: entry and output, or the leaf."""
-    return (edge.entry.number, edge.output) if type(edge) is Edge else (-1, id(edge))
+@lru_cache(maxsize=4096)
+def entry_class(op_name: str) -> type[TapeEntry]:
+    """The class of the entries of an op, which bears the name that PyTorch gives to its gradient."""
+    return type(node_name(op_name), (TapeEntry,), {"__slots__": (), "__doc__": TapeEntry.__doc__})
 
 
 def tape_before(edges: Iterable[Any], since: int = -1) -> list[TapeEntry]:
@@ -113,9 +146,12 @@ def tape_before(edges: Iterable[Any], since: int = -1) -> list[TapeEntry]:
     pending = [e.entry for e in edges if type(e) is Edge]
     while pending:
         entry = pending.pop()
-        if entry.number >= since and entry.number not in entries:
-            entries[entry.number] = entry
-            pending.extend(e.entry for e in entry.edges if type(e) is Edge)
+        number = entry.number
+        if number >= since and number not in entries:
+            entries[number] = entry
+            for e in entry.edges:
+                if type(e) is Edge:
+                    pending.append(e.entry)
     return [entries[n] for n in sorted(entries)]
 
 
@@ -127,4 +163,4 @@ def protect_saved(edges: Sequence[Any], storage: Storage, since: int) -> None:
 
 def next_entry_number() -> int:
     """A number below those of all entries that will be made."""
-    return next(TapeEntry._numbers)
+    return _next_number()

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from prototorch.eager.dtype import DTYPES, DType
+from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.size import Size
 from prototorch.eager.storage import Storage
-from prototorch.eager.tape import Edge
-from prototorch.errors import UsageError
+from prototorch.errors import GradientError, UsageError, warn_user
 from prototorch.ops.operators import OperatorMixin
 from prototorch.ops.reduce import broadcast_to
 from prototorch.ops.view_update import apply_view_steps
@@ -39,13 +39,13 @@ class Tensor(OperatorMixin):
     spec: shape and element type.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_requires_grad", "_view", "grad", "interpreter", "mask",
+    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_grad", "_requires_grad", "_view", "interpreter", "mask",
                  "spec", "storage")  # fmt: skip
 
     _array: Any
     _edge: Any
     _view: ViewInfo | None
-    grad: Tensor | None
+    _grad: Tensor | None
     mask: Tensor | None
     interpreter: Any
     spec: Spec
@@ -100,12 +100,41 @@ class Tensor(OperatorMixin):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not value and not self.is_leaf:
-            raise UsageError(
+            raise GradientError(
                 "requires_grad: a tensor that was computed from others has a gradient if they have; take detach()"
             )
         if value and not self.spec.is_float:
-            raise UsageError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
+            raise GradientError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
         self._requires_grad = bool(value) and self.is_leaf
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient after `backward`; None before. Warns where the tensor is no leaf, whose gradient is not kept
+        without `retain_grad`."""
+        found = self._grad
+        if found is None and self._edge is not None and "retains_grad" not in self.__dict__:
+            warn_user(
+                "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
+                "on it first, or read grad of the leaf that it was computed from", UserWarning)  # fmt: skip
+        return found
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise UsageError(f"grad: expected a tensor or None, got {type(value).__name__}")
+            if value is self:
+                raise GradientError("grad: a tensor cannot be its own gradient")
+            if value.spec != self.spec or value.device != self.device:
+                raise GradientError(
+                    f"grad: expected a tensor {self.spec} on {self.device}, as the tensor is, got {value.spec} on "
+                    f"{value.device}"
+                )
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     @property
     def is_leaf(self) -> bool:
@@ -230,7 +259,7 @@ class Tensor(OperatorMixin):
         if self.device.type != "cpu":
             notes.append(f"device='{self.device}'")
         if self.grad_fn is not None:
-            notes.append(f"grad_fn={self.grad_fn!r}")
+            notes.append(f"grad_fn=<{self.grad_fn.name()}>")
         elif self.requires_grad:
             notes.append("requires_grad=True")
         return f"tensor({', '.join([elements, *notes])})"
@@ -256,6 +285,6 @@ def make_tensor(array: Any, spec: Spec, interpreter: Any, storage: Storage) -> T
     """A tensor of an array without a copy. It is no view, and has no gradient."""
     t = _new(Tensor)
     t._array, t.spec, t.interpreter, t.storage = array, spec, interpreter, storage
-    t._edge = t._view = t.grad = t.mask = None
+    t._edge = t._view = t._grad = t.mask = None
     t._requires_grad = False
     return t

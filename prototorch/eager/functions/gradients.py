@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
-from prototorch.eager.backward import accumulate_grad, run_backward
+from prototorch.eager.backward import run_backward
+from prototorch.eager.node_hooks import RemovableHandle
 from prototorch.eager.registry import tensor_method
-from prototorch.eager.tape import Edge
+from prototorch.eager.retained_grad import retain
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import UsageError
+from prototorch.errors import GradientError, UsageError
 
-__all__ = ["RemovableHandle", "backward", "grad"]
+__all__ = ["backward", "grad"]
 
 
 @tensor_method(name="backward")
@@ -31,7 +31,7 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     (default: ``create_graph``). create_graph: whether the gradients can be differentiated. inputs: the tensors whose
     ``grad`` is added to, instead of all leaves.
 
-    Raises UsageError where a tensor has no gradient, where a value that the gradient needs was changed in place, and
+    Raises GradientError where a tensor has no gradient, where a value that the gradient needs was changed in place, and
     where an earlier call has freed the graph.
     """
     outputs = _as_list(tensors)
@@ -45,9 +45,32 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     for k, (goal, g) in enumerate(zip(goals, found, strict=True)):
         leaf = goal if isinstance(goal, Tensor) else None if targets is None else targets[k]
         if g is not None and leaf is not None:
-            accumulate_grad(leaf, g, create_graph, used)
-            for hook in list(leaf.__dict__.get("post_hooks", ())):
-                hook(leaf)
+            _add_to_leaf(leaf, g, create_graph, used)
+
+
+def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[int]) -> None:
+    """Add a gradient to that of a leaf, between the hooks of its node. ``used``: the ids of tensors that must not
+    become gradients themselves."""
+    hooks = leaf.__dict__.get("node_hooks")
+    if hooks is not None:
+        for hook in list(hooks.pre_hooks):
+            changed = hook((gradient,))
+            if changed is not None:
+                gradient = changed if isinstance(changed, Tensor) else changed[0]
+    before = leaf._grad
+    if before is None:
+        is_own = id(gradient) not in used and gradient._view is None
+        used.add(id(gradient))
+        leaf._grad = gradient if is_own or create_graph else gradient.interpreter.copy(gradient)
+    elif create_graph:
+        leaf._grad = before + gradient
+    else:
+        before.interpreter.add_into(before, gradient)
+    for post_hook in list(leaf.__dict__.get("post_hooks", ())):
+        post_hook(leaf)
+    if hooks is not None:
+        for hook in list(hooks.post_hooks):
+            hook((), (gradient,))
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
@@ -60,7 +83,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     again (default: ``create_graph``). create_graph: whether the result can be differentiated. allow_unused: an input
     that no output depends on gives None instead of an error; ``materialize_grads``: zeros instead of None.
 
-    Raises UsageError as `backward` does, and for an input that no output depends on.
+    Raises GradientError as `backward` does, and for an input that no output depends on.
     """
     if not only_inputs or is_grads_batched:
         raise UsageError("grad: only_inputs=False and is_grads_batched=True are not possible; call grad for each")
@@ -72,7 +95,9 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise UsageError(f"grad: {len(seeds)} gradients for {len(results)} outputs")
     for k, t in enumerate(targets):
         if not isinstance(t, Tensor) or not t.requires_grad:
-            raise UsageError(f"grad: input {k} does not require a gradient: set requires_grad=True before it is used")
+            raise GradientError(
+                f"grad: input {k} does not require a gradient: set requires_grad=True before it is used"
+            )
     _, found = run_backward(results, seeds, targets, create_graph=create_graph,
                             retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
     for k, (t, g) in enumerate(zip(targets, found, strict=True)):
@@ -80,7 +105,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
             if materialize_grads:
                 found[k] = t.interpreter.zeros(t.spec)
             elif not allow_unused:
-                raise UsageError(
+                raise GradientError(
                     f"grad: no output depends on input {k}, of shape {list(t.shape)}; allow_unused=True gives None for "
                     "it, materialize_grads=True zeros"
                 )
@@ -91,79 +116,34 @@ def _as_list(values: Any) -> list[Any]:
     return [values] if isinstance(values, Tensor) else list(values)
 
 
-class RemovableHandle:
-    """Removes a hook: `remove`, or the end of a ``with`` block."""
-
-    def __init__(self, hooks: list[Any], hook: Any):
-        self._hooks, self._hook = hooks, hook
-
-    def remove(self) -> None:
-        """Remove the hook."""
-        self._hooks[:] = [h for h in self._hooks if h is not self._hook]
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-def _hooks_of(tensor: Tensor) -> list[Any]:
-    edge = tensor.edge
-    if edge is None:
-        raise UsageError("a hook needs a tensor with a gradient, and this one does not require one")
-    if type(edge) is Edge:
-        if edge.entry.hooks is None:
-            edge.entry.hooks = {}
-        hooks: list[Any] = edge.entry.hooks.setdefault(edge.output, [])
-        return hooks
-    found: list[Any] = tensor.__dict__.setdefault("hooks", [])
-    return found
-
-
 @tensor_method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Call ``hook(gradient)`` when the gradient of this tensor is computed; what it returns, if not None, is the
-    gradient from there on (PyTorch). Gives a handle whose `remove` takes the hook away."""
-
-    def own(gradient: Tensor) -> Tensor | None:
-        return hook(gradient)
-
-    hooks = _hooks_of(self)
-    hooks.append(own)
-    return RemovableHandle(hooks, own)
+    gradient from there on (PyTorch). Gives a handle whose `remove` takes the hook away. Raises GradientError for a
+    tensor that requires no gradient."""
+    edge = self.edge
+    if edge is None:
+        raise GradientError("register_hook: the tensor does not require a gradient, so that none would be computed")
+    if edge is self:
+        return RemovableHandle.register(self.__dict__.setdefault("hooks", []), hook)
+    return RemovableHandle.register(edge.entry.ensure_extras().tensor_hooks.setdefault(edge.output, []), hook)
 
 
 @tensor_method
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call ``hook(tensor)`` after a backward pass has added to the ``grad`` of this leaf (PyTorch)."""
     if not self.is_leaf or not self.requires_grad:
-        raise UsageError("register_post_accumulate_grad_hook: expected a leaf that requires a gradient")
-    hooks = self.__dict__.setdefault("post_hooks", [])
-
-    def own(tensor: Tensor) -> None:
-        hook(tensor)
-
-    hooks.append(own)
-    return RemovableHandle(hooks, own)
+        raise GradientError("register_post_accumulate_grad_hook: expected a leaf that requires a gradient")
+    return RemovableHandle.register(self.__dict__.setdefault("post_hooks", []), hook)
 
 
 @tensor_method
 def retain_grad(self: Tensor) -> None:
     """Have a tensor that was computed from others keep its gradient in ``grad``, too (PyTorch)."""
-    if self.is_leaf or "retains_grad" in self.__dict__:
-        if not self.requires_grad:
-            raise UsageError("retain_grad: the tensor does not require a gradient")
-        return
-    self.__dict__["retains_grad"] = True
-    reference = weakref.ref(self)
-
-    def keep(gradient: Tensor) -> None:
-        tensor = reference()
-        if tensor is not None:
-            tensor.grad = gradient.detach() if tensor.grad is None else tensor.grad + gradient
-
-    _hooks_of(self).append(keep)
+    if not self.requires_grad:
+        raise GradientError("retain_grad: the tensor does not require a gradient")
+    if not self.is_leaf:
+        retain(self)
 
 
 @tensor_method

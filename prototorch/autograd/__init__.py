@@ -1,0 +1,30 @@
+"""Automatic differentiation by PyTorch's names: gradients, functions with their own gradient, modes, and checks.
+
+import prototorch.autograd as autograd
+(g,) = autograd.grad((x * x).sum(), x, create_graph=True)
+"""
+
+from prototorch.autograd import functional, graph
+from prototorch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from prototorch.autograd.gradcheck import gradcheck, gradgradcheck
+from prototorch.autograd.variable import Variable
+from prototorch.eager.function import Function
+from prototorch.eager.functions.gradients import backward, grad
+from prototorch.eager.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = [
+    "Function",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
