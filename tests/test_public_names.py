@@ -14,8 +14,9 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights __version__ caffe
-        callbacks compile constraints data default_generator errors grad gradients group initializers layers load_model
+        Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights __version__
+        autograd caffe callbacks compile constraints data default_generator errors grad gradients group
+        initializers layers load_model
         losses manual_seed metrics models nn ops optimizers read_weights regularizers schedules training
         utils
     """,
@@ -98,9 +99,13 @@ NAMES = {
     "nn": """
         LayerChild
     """,
+    "autograd": """
+        Function Variable backward detect_anomaly enable_grad functional grad gradcheck gradgradcheck graph
+        inference_mode no_grad set_detect_anomaly set_grad_enabled
+    """,
     "errors": """
-        BackendError DataError FileError ModelError ModelFileError ModelWarning PrototorchError RangeError ResourceError
-        ShapeError SnapshotError TextError TrainingError UsageError WeightsError
+        BackendError DataError FileError GradientError ModelError ModelFileError ModelWarning PrototorchError
+        RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError
     """,
 }
 ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "Regularizer", "Schedule"}

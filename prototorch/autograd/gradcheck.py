@@ -177,13 +177,13 @@ def _check(func: Callable[..., Any], args: tuple[Any, ...], limits: _Tolerances,
     return True
 
 
-def _compare(found: Any, expected: Any, output: int, position: int, limits: _Tolerances) -> None:
-    if np.allclose(found, expected, rtol=limits.rtol, atol=limits.atol, equal_nan=True):
+def _compare(gradient: Any, expected: Any, output: int, position: int, limits: _Tolerances) -> None:
+    if np.allclose(gradient, expected, rtol=limits.rtol, atol=limits.atol, equal_nan=True):
         return
     raise GradcheckError(
         f"the gradient of output {output} by input {position} differs from the finite differences (rows: elements of "
         f"the input, columns: of the output)\nfinite differences:\n{np.asarray(expected)}\ngradient:\n"
-        f"{np.asarray(found)}"
+        f"{np.asarray(gradient)}"
     )
 
 

@@ -70,8 +70,8 @@ def _to_host(tensor: Tensor) -> tuple[Any, Any]:
     return tensor.interpreter, tensor.numpy().copy()
 
 
-def _from_host(packed: tuple[Any, Any]) -> Tensor:
-    interpreter, array = packed
+def _from_host(value: tuple[Any, Any]) -> Tensor:
+    interpreter, array = value
     made: Tensor = interpreter.constant(array)
     return made
 

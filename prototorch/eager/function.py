@@ -164,8 +164,8 @@ class _OnceDifferentiated(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         raise GradientError(
-            f"{ctx.name} is marked by @once_differentiable, and its result cannot be differentiated; write its backward "
-            "in functions of tensors and leave the decorator out"
+            f"{ctx.name} is marked by @once_differentiable, and its result cannot be differentiated; write its "
+            "backward in functions of tensors and leave the decorator out"
         )
 
 

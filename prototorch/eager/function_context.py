@@ -21,7 +21,7 @@ class _SavedTensor(NamedTuple):
     not refer to itself), or what a pack hook made of it. A saved None has none of these."""
 
     tensor: Tensor | None
-    packed: PackedArray | None
+    pack: PackedArray | None
     output: int | None
     storage: Storage | None
     version: int
@@ -86,8 +86,8 @@ class FunctionCtx:
         return self.saved_tensors
 
     def _unpack(self, position: int, saved: _SavedTensor) -> Any:
-        if saved.packed is not None:
-            found = saved.packed.unpack()
+        if saved.pack is not None:
+            found = saved.pack.unpack()
             return self._at_output(found, saved.output) if saved.output is not None else found
         if saved.tensor is None:
             return None

@@ -64,19 +64,19 @@ class FunctionNode(TapeEntry):
         found = self.function.backward(self.ctx, *given)
         return self._check(list(found) if isinstance(found, tuple | list) else [found], needs)
 
-    def _check(self, found: list[Any], needs: Sequence[bool]) -> list[Any]:
+    def _check(self, gradients: list[Any], needs: Sequence[bool]) -> list[Any]:
         """The gradients of the input tensors from those of all arguments, of the inputs' shapes and dtypes."""
         name, count = self.function.__name__, len(self.is_tensor)
-        while len(found) > count and found[-1] is None:
-            found.pop()
-        if len(found) != count:
-            raise UsageError(f"{name}.backward must return {count} gradients, one for each input, not {len(found)}")
-        for k, (g, is_tensor) in enumerate(zip(found, self.is_tensor, strict=True)):
+        while len(gradients) > count and gradients[-1] is None:
+            gradients.pop()
+        if len(gradients) != count:
+            raise UsageError(f"{name}.backward must return {count} gradients, one for each input, not {len(gradients)}")
+        for k, (g, is_tensor) in enumerate(zip(gradients, self.is_tensor, strict=True)):
             if g is not None and not is_tensor:
                 raise UsageError(f"{name}.backward: input {k} is no tensor, so that its gradient must be None")
         positions = [k for k, is_tensor in enumerate(self.is_tensor) if is_tensor]
         return [
-            _fit(name, k, found[k], spec) if need and found[k] is not None else None
+            _fit(name, k, gradients[k], spec) if need and gradients[k] is not None else None
             for k, need, spec in zip(positions, needs, self.signature.ins, strict=True)
         ]
 

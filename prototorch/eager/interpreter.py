@@ -125,8 +125,10 @@ class TensorInterpreter:
             return
         positions = signature.positions(needs)
         if watching is None or not watching.pack_hooks:
-            saved = [SavedArray(t._array, t.storage, t.storage.version)
-                     for t in (*[inputs[k] for k in positions.inputs], *[outputs[k] for k in positions.outputs])]  # fmt: skip
+            saved = [SavedArray((t := inputs[k])._array, t.storage, t.storage.version) for k in positions.inputs]
+            for k in positions.outputs:
+                t = outputs[k]
+                saved.append(SavedArray(t._array, t.storage, t.storage.version))
         else:
             saved = pack_arrays(watching, [inputs[k] for k in positions.inputs]) + \
                 pack_arrays(watching, [outputs[k] for k in positions.outputs])  # fmt: skip

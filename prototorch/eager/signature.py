@@ -14,6 +14,10 @@ from prototorch.spec import Spec
 __all__ = ["Signature"]
 
 
+def _no_kernel(arrays: Any, results: Any) -> None:
+    raise AssertionError("an op that only stands on the tape has no kernel")
+
+
 class Signature:
     """An op, its attributes, the specs of its inputs and outputs, and what follows from them.
 
@@ -26,7 +30,7 @@ class Signature:
 
     def __init__(self, interpreter: Any, op: Op, attrs: dict[str, Any], attrs_key: tuple[tuple[str, Any], ...],
                  ins: tuple[Spec, ...], outs: tuple[Spec, ...], has_several_outputs: bool = False,
-                 run: Callable[..., None] | None = None, node_class: Any = None):  # fmt: skip
+                 run: Callable[..., None] = _no_kernel, node_class: Any = None):  # fmt: skip
         self.interpreter, self.op, self.attrs, self.attrs_key = interpreter, op, attrs, attrs_key
         self.ins, self.outs, self.has_several_outputs, self.run = ins, outs, has_several_outputs, run
         self.node_class = node_class

@@ -39,8 +39,8 @@ class Tensor(OperatorMixin):
     spec: shape and element type.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_grad", "_requires_grad", "_view", "interpreter", "mask",
-                 "spec", "storage")  # fmt: skip
+    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_grad", "_requires_grad", "_view", "interpreter",
+                 "mask", "spec", "storage")  # fmt: skip
 
     _array: Any
     _edge: Any

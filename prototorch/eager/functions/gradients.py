@@ -95,9 +95,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise UsageError(f"grad: {len(seeds)} gradients for {len(results)} outputs")
     for k, t in enumerate(targets):
         if not isinstance(t, Tensor) or not t.requires_grad:
-            raise GradientError(
-                f"grad: input {k} does not require a gradient: set requires_grad=True before it is used"
-            )
+            raise GradientError(f"grad: input {k} does not require a gradient: set requires_grad=True before its use")
     _, found = run_backward(results, seeds, targets, create_graph=create_graph,
                             retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
     for k, (t, g) in enumerate(zip(targets, found, strict=True)):
