@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prototorch.eager.storage import Storage
-from prototorch.eager.tensor import make_tensor
 from prototorch.ops.core import Op
+from prototorch.ops.operators import SpecProperties
 from prototorch.ops.saved_values import SavedPositions, saved_positions
 from prototorch.spec import Spec
 
-__all__ = ["Signature"]
+__all__ = ["Placeholder", "Signature"]
 
 
 def _no_kernel(arrays: Any, results: Any) -> None:
     raise AssertionError("an op that only stands on the tape has no kernel")
 
 
+class Placeholder(SpecProperties):
+    """Stands for a tensor of which a derivative reads the shape and the element type alone."""
+
+    __slots__ = ("interpreter", "spec")
+
+    def __init__(self, spec: Spec, interpreter: Any):
+        self.spec, self.interpreter = spec, interpreter
+
+
 class Signature:
     """An op, its attributes, the specs of its inputs and outputs, and what follows from them.
 
-    run: the kernel, where the interpreter has one. input_placeholders,
-    output_placeholders: tensors without elements, which a derivative reads shapes and element types of.
+    run: the kernel, where the interpreter has one. input_placeholders, output_placeholders: what stands for tensors
+    whose elements the derivative does not read.
     """
 
     __slots__ = ("_positions", "attrs", "attrs_key", "has_several_outputs", "input_placeholders", "ins",
@@ -35,8 +43,8 @@ class Signature:
         self.ins, self.outs, self.has_several_outputs, self.run = ins, outs, has_several_outputs, run
         self.node_class = node_class
         self.is_view_op = type(op).array_view is not Op.array_view and len(ins) == 1
-        self.input_placeholders = tuple(make_tensor(None, s, interpreter, Storage()) for s in ins)
-        self.output_placeholders = tuple(make_tensor(None, s, interpreter, Storage()) for s in outs)
+        self.input_placeholders = tuple([Placeholder(s, interpreter) for s in ins])
+        self.output_placeholders = tuple([Placeholder(s, interpreter) for s in outs])
         self._positions: dict[tuple[bool, ...], SavedPositions] = {}
 
     def positions(self, needs: tuple[bool, ...]) -> SavedPositions:

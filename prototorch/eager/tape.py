@@ -99,7 +99,8 @@ class TapeEntry:
                 "call the first one with retain_graph=True, or compute the result again"
             )
         signature = self.signature
-        inputs, outputs = list(signature.input_placeholders), list(signature.output_placeholders)
+        inputs: list[Any] = list(signature.input_placeholders)
+        outputs: list[Any] = list(signature.output_placeholders)
         input_positions, output_positions = self.saved_positions
         saved = iter(self.saved)
         unpacked = []
