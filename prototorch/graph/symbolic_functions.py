@@ -106,14 +106,13 @@ class GradientsCall(Call):
 class MinimizeCall(Call):
     """One step of an optimizer that lowers a loss, over some variables or (None) all trainable ones.
 
-    steps: how many it has done. slots: the optimizer's state by the variable's or weight's name.
+    slots: the optimizer's state by the variable's or weight's name.
     """
 
     def __init__(self, optimizer: Any, loss: Any, variables: Sequence[Any] | None):
         super().__init__()
         self.optimizer, self.inputs = optimizer, (loss,)
         self.variables = None if variables is None else tuple(variables)
-        self.steps = 0
         self.slots: dict[str, dict[str, Any]] = {}
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -28,7 +29,9 @@ from prototorch.graph.symbolic_functions import (
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers.base import compute_fans
 
-__all__ = ["Evaluation", "StaticProgram"]
+__all__ = ["Evaluation", "StaticProgram", "make_run", "next_step", "step_counts"]
+
+Run = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], list[Any]]
 
 
 class StaticProgram:
@@ -181,8 +184,22 @@ def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
     return found
 
 
-def learning_rate_of(call: MinimizeCall) -> tuple[Tensor, Tensor]:
+#: how many steps a call has done; not in the call, which a compiled run must find unchanged
+step_counts: WeakKeyDictionary[MinimizeCall, int] = WeakKeyDictionary()
+
+
+def next_step(call: MinimizeCall) -> tuple[Tensor, Tensor]:
     """The learning rate and the number of the next step, as scalars."""
-    rate = call.optimizer.learning_rate
-    value = rate if isinstance(rate, int | float) else rate.value(call.steps)
-    return tensor(float(value), dtype="float32"), tensor(call.steps + 1, dtype="int64")
+    rate, steps = call.optimizer.learning_rate, step_counts.get(call, 0)
+    value = rate if isinstance(rate, int | float) else rate.value(steps)
+    return tensor(float(value), dtype="float32"), tensor(steps + 1, dtype="int64")
+
+
+def make_run(program: StaticProgram, inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor]) -> Run:
+    """The run of a graph as a function of tensors: inputs, learning rates, numbers of steps."""
+    numbers = [symbol.number for symbol in inputs]
+
+    def run(feeds: Sequence[Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
+        return Evaluation(program, dict(zip(numbers, feeds, strict=True)), rates, steps).run(outputs)
+
+    return run

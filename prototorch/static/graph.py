@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.compiler.compiled_function import compile
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall, VariableCall
-from prototorch.static.evaluation import Evaluation, StaticProgram, learning_rate_of
+from prototorch.static.evaluation import StaticProgram, make_run, next_step, step_counts
 from prototorch.static.variable import GraphVariable
 
 __all__ = ["StaticGraph"]
@@ -44,6 +45,8 @@ class StaticGraph:
             if not isinstance(symbol.call, AssignCall | GroupCall | MinimizeCall):
                 raise UsageError(f"Graph: updates are assignments, groups and steps of optimizers, got {symbol!r:.60}")
         self.program = StaticProgram([*self.outputs, *self.updates])
+        self._run = make_run(self.program, self.inputs, self.outputs)
+        self._is_compiled = False
         known = {s.number for s in self.inputs}
         read = [s for c in self.program.calls for s in c.inputs] + self.outputs
         for symbol in read:
@@ -66,16 +69,14 @@ class StaticGraph:
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
         feeds = [self._feed(symbol, array) for symbol, array in zip(self.inputs, arrays, strict=True)]
-        pairs = [learning_rate_of(call) for call in self.program.minimizers]
+        pairs = [next_step(call) for call in self.program.minimizers]
         values = self._run(feeds, [rate for rate, _ in pairs], [step for _, step in pairs])
+        if not self._is_compiled:  # weights of layers, and optimizers' slots, are there from now on
+            self._run, self._is_compiled = compile(self._run), True
         for call in self.program.minimizers:
-            call.steps += 1
+            step_counts[call] = step_counts.get(call, 0) + 1
         results = [None if v is None else np.array(v.numpy()) for v in values]
         return results if self.gives_list else results[0]
-
-    def _run(self, feeds: Sequence[Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
-        numbered = {symbol.number: feed for symbol, feed in zip(self.inputs, feeds, strict=True)}
-        return Evaluation(self.program, numbered, rates, steps).run(self.outputs)
 
     def _feed(self, symbol: SymbolicTensor, array: Any) -> Tensor:
         node = symbol.input_node
