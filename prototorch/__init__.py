@@ -25,6 +25,7 @@ _PUBLIC = {
     "load_model": ("prototorch.load", "load_model"),
     "read_weights": ("prototorch.interop.readers", "read_weights"),
     "models": ("prototorch.models", ""),
+    "generate": ("prototorch.generation", "generate"),
     "Weights": ("prototorch.interop.weight_sets.weights_block", "Weights"),
     "Model": ("prototorch.model", "Model"),
     "Sequential": ("prototorch.sequential", "Sequential"),

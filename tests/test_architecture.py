@@ -70,7 +70,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.storage",),
     # ---- train: declared blocks and parts, the plans of a step, the training loop
     ("prototorch.train",),
-    ("prototorch.train.plan_cache", "prototorch.train.text_inputs"),
+    ("prototorch.train.plan_cache",),
+    ("prototorch.train.text_inputs",),
     ("prototorch.train.preprocessing", "prototorch.train.nan_diagnosis", "prototorch.train.precompile",
      "prototorch.train.summary", "prototorch.train.synthetic_batch"),
     ("prototorch.train.model_notes", "prototorch.train.input_ranges"),
@@ -127,6 +128,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.training_checks", "prototorch.models", "prototorch.caffe"),
     ("prototorch.conversion",),
     ("prototorch.checking", "prototorch.prediction", "prototorch.docs_pages"),
+    ("prototorch.generation",),
     ("prototorch.measure",),
     ("prototorch.testing",),
     ("prototorch",),

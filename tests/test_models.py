@@ -22,8 +22,10 @@ PARAMETERS = {
     "densenet121_keras": 7_978_856,
     "googlenet": 13_378_280,
     "googlenet_torchvision": 13_004_888,
+    "gpt": 366_560,
     "lenet": 431_080,
     "lstm": 213_258,
+    "lstm_classifier": 386_306,
     "mlp": 669_706,
     "mobilenet_v2": 3_504_872,
     "mobilenet_v2_keras": 3_504_872,
@@ -34,12 +36,14 @@ PARAMETERS = {
     "resnet20": 272_474,
     "resnet50": 25_557_032,
     "resnet50_keras": 25_583_592,
+    "seq2seq": 165_152,
     "siamese": 217_473,
     "squeezenet": 1_248_424,
     "squeezenet1_1": 1_235_496,
     "transformer": 8_312_834,
     "two_layer": 166_110,
     "vgg16": 138_357_544,
+    "vit": 138_890,
 }
 MODELS = sorted(shipped_models())
 
@@ -100,6 +104,10 @@ SMALL: dict[str, dict] = {
     "multi_task": {},
     "lstm": {"units": 16},
     "transformer": {"vocabulary": 50, "length": 16, "dim": 16},
+    "lstm_classifier": {"vocabulary": 50, "length": 16, "dim": 8, "units": 8},
+    "gpt": {"vocabulary": 50, "length": 16, "dim": 16, "layers": 1, "epochs": 20},
+    "seq2seq": {"vocabulary": 50, "length": 16, "target_length": 16, "units": 16},
+    "vit": {"patch": 7, "dim": 16, "layers": 1},
 }
 
 
@@ -110,6 +118,11 @@ def test_small_models_learn(name: str):
     if name == "siamese":
         given = {"left": x, "right": np.concatenate([x[:16], x[1:17]])}  # the second half: another class
         target = np.repeat([1.0, 0.0], 16)
+    elif name in ("gpt", "seq2seq"):
+        tokens, _ = _tokens()
+        given, target = {"gpt": tokens, "seq2seq": [tokens, tokens]}[name], np.roll(tokens, -1, 1)
+    elif name == "lstm_classifier":
+        given, target = _tokens()
     elif name == "transformer":
         given, target = _tokens()
         model.compile(optimizer=pt.optimizers.Adam(3e-3), loss=model.compile_block.loss)

@@ -15,10 +15,9 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 NAMES = {
     "prototorch": """
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights __version__
-        autograd caffe callbacks compile constraints data default_generator errors grad gradients group
-        initializers layers load_model
-        losses manual_seed metrics models nn ops optimizers read_weights regularizers schedules training
-        utils
+        autograd caffe callbacks compile constraints data default_generator errors generate grad gradients group
+        initializers layers load_model losses manual_seed metrics models nn ops optimizers read_weights
+        regularizers schedules training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention

@@ -49,7 +49,8 @@ class Data(Block):
         None, type=Choice(get_args(TextKind)),
         doc="how a source holds texts: lines (one a line), table (columns of a CSV or TSV table), files (a folder of "
         "text files per class), windows (one long text; the target is it one token later), pairs (a table with a text "
-        "and the text to generate from it, which is the label); none: files of a folder, else a table",
+        "and the text to generate from it, which is the label); none: files of a folder, windows or pairs where the "
+        "model predicts tokens, else a table",
     )  # fmt: skip
     stride: int | None = field(None, min=1, max=1 << 40, doc="tokens from one window to the next; none: a window")
     shuffle: bool = field(True, doc="whether each epoch has a new order, determined by the seed")
@@ -93,6 +94,7 @@ class Data(Block):
         limits: ReadLimits | None = None,
         texts: Sequence[TextInput] = (),
         learn: bool = False,
+        kind: TextKind | None = None,
     ) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
@@ -100,7 +102,8 @@ class Data(Block):
             shape: of the model's image input [channels, height, width]; the default for size and colour.
             seed: decides which samples ``limit`` draws.
             limits: on the files that are read, for a block of a saved model.
-            texts: the inputs of a model that reads texts; learn: whether their tokenizers learn a vocabulary.
+            texts: the inputs of a model that reads texts; learn: whether their tokenizers learn a vocabulary; kind: the
+                kind of a file that does not tell.
 
         Raises:
             DataError, ResourceError, UsageError: as `open_source`.
@@ -108,7 +111,7 @@ class Data(Block):
         if self.text is not None and not texts:
             raise DataError(f"{self.source}: text: {self.text} is for a model that reads texts; this one has no "
                             "tokenizer: preprocess { TextVectorization { } }")  # fmt: skip
-        text = TextFormat(self.text, tuple(texts), self.stride, learn) if texts else None
+        text = TextFormat(self.text, tuple(texts), self.stride, learn, kind) if texts else None
         options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits,
                                 self.text_folder, text)  # fmt: skip
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
@@ -124,9 +127,10 @@ class Data(Block):
         limits: ReadLimits | None = None,
         texts: Sequence[TextInput] = (),
         learn: bool = False,
+        kind: TextKind | None = None,
     ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape, seed, limits, texts, learn)
+        splits = self.open_splits(shape, seed, limits, texts, learn, kind)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 

@@ -39,12 +39,12 @@ class TextInput:
     longest text."""
 
     name: str
-    encoder: TextEncoder
+    tokenizer: TextEncoder
     length: int | None
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """The ids of texts, int32 [n, length], padded with 0."""
-        sequences = TokenSequences([self.encoder.encode(text) for text in texts], self.length)
+        sequences = TokenSequences([self.tokenizer.encode(text) for text in texts], self.length)
         return sequences.read(np.arange(len(sequences)))
 
 
@@ -52,7 +52,7 @@ class TextInput:
 class TextFormat:
     """How a source of texts is read.
 
-    kind: see `Data`; None: by the source, which tells where it is a folder, or a table of named columns.
+    kind: see `Data`; None: files of a folder, else what the model reads (``default_kind``), else a table.
     inputs: those of the model, in order. stride: of windows; None: their length.
     learn: whether a tokenizer without a vocabulary learns that of these texts.
     """
@@ -61,6 +61,7 @@ class TextFormat:
     inputs: tuple[TextInput, ...]
     stride: int | None = None
     learn: bool = False
+    default_kind: TextKind | None = None
 
 
 def open_texts(
@@ -75,7 +76,7 @@ def open_texts(
         DataError: a source of another kind, or one that does not have what its kind needs.
     """
     name = printable_path(path)
-    kind = text.kind or _find_kind(path, labels, features, name)
+    kind = text.kind or _find_kind(path, text, labels, features, name)
     if path.is_dir() != (kind == "files"):
         what = "a folder of text files per class" if kind == "files" else "one file"
         raise DataError(f"{name}: text: {kind} reads {what}, and this is {'a folder' if path.is_dir() else 'a file'}")
@@ -97,9 +98,13 @@ def open_texts(
     return {"train": _open_table(path, text, kind == "pairs", labels, features, classes, name)}
 
 
-def _find_kind(path: Path, labels: Sequence[str | int], features: Sequence[str | int], name: str) -> TextKind:
+def _find_kind(
+    path: Path, text: TextFormat, labels: Sequence[str | int], features: Sequence[str | int], name: str
+) -> TextKind:
     if path.is_dir():
         return "files"
+    if text.default_kind is not None:
+        return text.default_kind
     if labels or features:
         return "table"
     raise DataError(
@@ -111,12 +116,12 @@ def _find_kind(path: Path, labels: Sequence[str | int], features: Sequence[str |
 def _encode(one: TextInput, text: TextFormat, texts: Sequence[str], extra: Sequence[str] = ()) -> TokenSequences:
     """The ids of texts; a tokenizer without a vocabulary first learns that of these and of the ``extra`` ones."""
     _learn(one, text, [*texts, *extra])
-    return TokenSequences([one.encoder.encode(t) for t in texts], one.length)
+    return TokenSequences([one.tokenizer.encode(t) for t in texts], one.length)
 
 
 def _learn(one: TextInput, text: TextFormat, texts: Sequence[str]) -> None:
-    if text.learn and not one.encoder.is_adapted():
-        one.encoder.adapt(list(texts))
+    if text.learn and not one.tokenizer.is_adapted():
+        one.tokenizer.adapt(list(texts))
 
 
 def _open_windows(path: Path, text: TextFormat, name: str) -> WindowDataset:
@@ -126,7 +131,7 @@ def _open_windows(path: Path, text: TextFormat, name: str) -> WindowDataset:
                         "input { shape: [64]  dtype: int32 }")  # fmt: skip
     whole = read_text(path)
     _learn(one, text, [whole])
-    ids = np.asarray(one.encoder.encode(whole), np.int32)
+    ids = np.asarray(one.tokenizer.encode(whole), np.int32)
     return WindowDataset(ids, one.length, text.stride or one.length, input=one.name, target="next", name=name)
 
 
@@ -154,9 +159,11 @@ def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: C
 
 def _open_table(path: Path, text: TextFormat, is_pairs: bool, labels: Sequence[str | int],
                 features: Sequence[str | int], classes: Sequence[str], name: str) -> TokenDataset:  # fmt: skip
+    if is_pairs and not (labels or features):
+        labels, features = [-1], [0]
     if not labels:
-        raise DataError(f'{name}: text: {"pairs" if is_pairs else "table"} needs the target column: label: "name" of '
-                        "the header, or its number without one")  # fmt: skip
+        raise DataError(f'{name}: text: table needs the target column: label: "name" of the header, or its number '
+                        "without one")  # fmt: skip
     rows, lines = read_rows(path, name, prefers_tabs=True)
     has_header = any(isinstance(column, str) for column in [*labels, *features])
     header = [cell.strip() for cell in rows[0]] if has_header else [str(i) for i in range(len(rows[0]))]
@@ -197,13 +204,13 @@ def _make_pairs(
 ) -> TokenDataset:
     """A text as the target of another: the second input is it behind the start, the target is it before the end."""
     source, begun = text.inputs
-    if source.encoder is begun.encoder:
+    if source.tokenizer is begun.tokenizer:
         _learn(source, text, [*sources, *targets])
     first = _encode(source, text, sources)
     _learn(begun, text, targets)
-    start, end = begun.encoder.edge_ids()
+    start, end = begun.tokenizer.edge_ids()
     room = None if begun.length is None else begun.length - 1
-    rows = [begun.encoder.encode(t)[:room] for t in targets]
+    rows = [begun.tokenizer.encode(t)[:room] for t in targets]
     length = begun.length or 1 + max(map(len, rows))
     return TokenDataset(
         {source.name: first, begun.name: TokenSequences([[start, *row] for row in rows], length),

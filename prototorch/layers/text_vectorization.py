@@ -69,6 +69,10 @@ class TextVectorization(Tokenizer):
         if self.vocabulary:
             self.set_field("vocabulary", self._checked(self.vocabulary))
 
+    @property
+    def separates_words(self) -> bool:
+        return self.split != "character"
+
     def is_adapted(self) -> bool:
         return bool(self.vocabulary) and not isinstance(self.vocabulary, str)
 
@@ -122,7 +126,7 @@ class TextVectorization(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         tokens, left_out = self.get_vocabulary(), self.special_ids() - {UNKNOWN_ID}
         words = [tokens[i] if 0 <= i < len(tokens) else UNKNOWN for i in map(int, ids) if i not in left_out]
-        return ("" if self.split == "character" else " ").join(words)
+        return (" " if self.separates_words else "").join(words)
 
     def token_id(self, token: str) -> int | None:
         return self._ids().get(token)

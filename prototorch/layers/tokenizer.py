@@ -38,6 +38,11 @@ class Tokenizer(Layer, abstract=True):
     start_token: str | None = field(default=None, doc="The token before the first one of a text that is generated.")
     end_token: str | None = field(default=None, doc="The token after the last one of a text that is generated.")
 
+    @property
+    def separates_words(self) -> bool:
+        """Whether texts are made of tokens with spaces between them."""
+        return False
+
     def is_adapted(self) -> bool:
         """Whether it has a vocabulary, and can encode."""
         raise TypeError(f"{type(self).__name__} does not define is_adapted")

@@ -30,7 +30,7 @@ from prototorch.train.config import Fit
 from prototorch.train.dataset_binding import ModelBinding, bind_dataset, index_inputs, targets_of_any_size
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
-from prototorch.train.text_inputs import encode_texts, text_inputs
+from prototorch.train.text_inputs import encode_texts, predicted_kind, text_inputs
 
 __all__ = ["DataAdapter", "InputData", "warn_of_overlap"]
 
@@ -128,7 +128,7 @@ class DataAdapter:
             shape, data = (*shape[:1], *size), data.replace(resize="crop")
         with located(span):
             train, validation = data.open_train_and_validation(
-                shape, self.plan_cache.seed, limits, text_inputs(self.net), learn
+                shape, self.plan_cache.seed, limits, text_inputs(self.net), learn, predicted_kind(self.plan_cache)
             )
         return InputData(train, data.loader_options(), validation, span)
 

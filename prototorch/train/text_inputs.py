@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prototorch.data.text_source import TextInput
-from prototorch.errors import UsageError
+from prototorch.data.text_source import TextInput, TextKind
+from prototorch.errors import ModelError, UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.layers.tokenizer import Tokenizer, as_texts
+from prototorch.spec import Spec
+from prototorch.train.plan_cache import PlanCache
 
-__all__ = ["encode_texts", "text_inputs"]
+__all__ = ["encode_texts", "predicted_kind", "text_inputs"]
 
 
 def text_inputs(net: Net) -> tuple[TextInput, ...]:
@@ -34,6 +36,23 @@ def _sequence_length(node: InputNode, tokenizer: Tokenizer) -> int | None:
     return declared or length
 
 
+def predicted_kind(plan_cache: PlanCache) -> TextKind | None:
+    """The kind of a text file by the model: ``pairs`` where it reads two texts, ``windows`` where it reads one and its
+    output [time, tokens] predicts a token at each step; None for any other model."""
+    inputs = text_inputs(plan_cache.net)
+    if len(inputs) == 2:
+        return "pairs"
+    if len(inputs) != 1 or len(plan_cache.net.inputs) != 1 or inputs[0].length is None:
+        return None
+    node = plan_cache.net.inputs[0]
+    try:
+        outputs = plan_cache.output_specs({node.name: Spec((1, inputs[0].length), node.dtype)})
+    except ModelError:  # reported where the data are bound
+        return None
+    shapes = [spec.shape[1:] for spec in outputs.values()]
+    return "windows" if all(len(s) == 2 and s[0] == inputs[0].length for s in shapes) else None
+
+
 def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
     """x of `Model.fit` with ids in the place of texts; other values as they are.
 
@@ -52,9 +71,9 @@ def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
     if not texts:
         return x
     for one in inputs:
-        if one.name in texts and learn and not one.encoder.is_adapted():
-            same = [text for other in inputs if other.encoder is one.encoder for text in texts.get(other.name, ())]
-            one.encoder.adapt(same)
+        if one.name in texts and learn and not one.tokenizer.is_adapted():
+            same = [text for other in inputs if other.tokenizer is one.tokenizer for text in texts.get(other.name, ())]
+            one.tokenizer.adapt(same)
     by_name = {one.name: one for one in inputs}
     for name, found in texts.items():
         if name not in by_name:
