@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.core import Backend
+from prototorch.compiler.gradient import CompiledGradient
 from prototorch.compiler.guards import Guards
 from prototorch.compiler.signature import map_tensors
 from prototorch.compiler.trace import CapturedArray, TraceInterpreter
 from prototorch.compiler.trace_result import ResultTensor, TraceResult
 from prototorch.eager.storage import Storage
+from prototorch.eager.tape import SavedArray
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.view_info import ViewInfo
 from prototorch.errors import UsageError
@@ -33,7 +35,7 @@ class CompiledCall:
     """
 
     def __init__(self, trace: TraceInterpreter, result: TraceResult, num_arguments: int, guards: Guards,
-                 backend: Backend):  # fmt: skip
+                 backend: Backend, name: str):  # fmt: skip
         self.result, self.guards, self._host = result, guards, trace.host
         self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
         captured = list(trace.captured.values())
@@ -47,6 +49,9 @@ class CompiledCall:
         self._readers = [(name, read) for name, read in readers.items() if name in needed]
         self._keys = [(keys, names) for keys, names in trace.keys.values()]
         self._written = [(c.array, c.tensor.storage) for c in result.written]
+        self._gradient = None
+        if result.gradient is not None:
+            self._gradient = CompiledGradient(result.gradient, backend, trace.host, name)
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ whether it serves a call
@@ -83,10 +88,23 @@ class CompiledCall:
         for k, name in result.argument_updates:
             arguments[k]._array[...] = arrays[name]
             arguments[k].storage.mark_changed()
-        given = self._give(arguments, arrays)
+        tensors: dict[int, Tensor] = {}
+        given = self._give(arguments, arrays, tensors)
+        if self._gradient is not None:
+            self._record(arguments, arrays, tensors)
         if result.escaped:
             self._materialize_escaped(arguments, arrays)
         return given
+
+    def _record(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray],
+                tensors: Mapping[int, Tensor]) -> None:  # fmt: skip
+        """Put the call on the tape."""
+        assert self._gradient is not None
+        trace = self._gradient.trace
+        saved = [SavedArray(arrays[one], None) if isinstance(one, str) else SavedArray(one.array, one.tensor.storage)
+                 for one in self.result.saved]  # fmt: skip
+        leaves = [arguments[leaf] if isinstance(leaf, int) else leaf for leaf in trace.leaves]
+        self._gradient.record(leaves, [tensors[id(t)] for t in trace.outputs], saved)
 
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
         for array, _ in self._written:
@@ -97,17 +115,15 @@ class CompiledCall:
                         "a clone() of it"
                     )
 
-    def _give(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> Any:
+    def _give(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray], tensors: dict[int, Tensor]) -> Any:
+        """What the function returns; the tensors in it also by the id of the traced ones."""
         result = self.result
-        tensors: dict[str, Tensor] = {}
 
         def tensor_of(source: ResultTensor) -> Tensor:
-            found = tensors.get(source.output) if source.output else None
-            if found is None:
-                found = self._tensor(source, arguments, arrays)
-                if source.output:
-                    tensors[source.output] = found
-            return found
+            key = id(source.traced)
+            if key not in tensors:
+                tensors[key] = self._tensor(source, arguments, arrays)
+            return tensors[key]
 
         for leaf, source in result.leaf_grads:
             leaf.grad = None if source is None else self._tensor(source, arguments, arrays)

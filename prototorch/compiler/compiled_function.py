@@ -8,6 +8,7 @@ from typing import Any
 
 from prototorch.backends.devices import backend_for
 from prototorch.compiler.compiled_call import CompiledCall
+from prototorch.compiler.gradient import trace_gradient
 from prototorch.compiler.guards import Guards
 from prototorch.compiler.signature import CallSignature, map_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -77,11 +78,12 @@ class CompiledFunction:
             inner = map_tensors((args, options), lambda t: traced[id(t)])
             value = self.function(*inner[0], **inner[1])
             del inner
-            result = collect_results(trace, arguments, grads, value)
+            gradient = trace_gradient(trace, arguments, value)
+            result = collect_results(trace, arguments, grads, value, gradient)
         finally:
             active_trace.reset(token)
             trace.restore_grads()
-        call = CompiledCall(trace, result, len(tensors), guards, backend_for(str(host.device)))
+        call = CompiledCall(trace, result, len(tensors), guards, backend_for(str(host.device)), self._name())
         unstable = guards.failure() or (f"a tensor {list(result.escaped[0].traced.shape)} that the function makes is "
                                         "kept outside of it" if result.escaped else "")  # fmt: skip
         if unstable:

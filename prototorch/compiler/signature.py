@@ -12,7 +12,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 from prototorch.nn.module import Module
 
-__all__ = ["CallSignature", "map_tensors"]
+__all__ = ["CallSignature", "collect_tensors", "map_tensors"]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, slice, type(...), np.dtype)
 
@@ -59,6 +59,18 @@ class CallSignature:
         grad = t.grad if requires_grad and t.is_leaf else None
         key = (t.spec, t.interpreter.device, requires_grad, t.is_leaf, t._array.flags.c_contiguous)
         return key if grad is None else (*key, self._part(grad))
+
+
+def collect_tensors(value: Any) -> list[Tensor]:
+    """The tensors of a nest, in order."""
+    found: list[Tensor] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(value, note)
+    return found
 
 
 def map_tensors(value: Any, function: Any) -> Any:

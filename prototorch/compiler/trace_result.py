@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch import ops
+from prototorch.compiler.gradient import GradientTrace
 from prototorch.compiler.signature import map_tensors
 from prototorch.compiler.trace import CapturedArray, TraceInterpreter
 from prototorch.compiler.traced_array import TracedArray
@@ -52,13 +53,15 @@ class TraceResult:
     leaf_grads: list[tuple[Tensor, ResultTensor | None]] = field(default_factory=list)
     argument_grads: list[tuple[int, ResultTensor | None]] = field(default_factory=list)
     escaped: list[ResultTensor] = field(default_factory=list)
+    gradient: GradientTrace | None = None
+    saved: list[str | CapturedArray] = field(default_factory=list)  # what the backward pass reads: outputs, states
 
 
 class _Collector:
     def __init__(self, trace: TraceInterpreter, arguments: Sequence[Tensor], result: TraceResult):
         self.trace, self.result = trace, result
         self.arguments = {id(t._array): k for k, t in enumerate(arguments)}
-        self.outputs: dict[int, str] = {}
+        self._names: dict[tuple[Value, int], str] = {}
 
     def describe(self, tensor: Tensor) -> ResultTensor:
         """How a call gives a traced tensor."""
@@ -69,20 +72,19 @@ class _Collector:
                 return ResultTensor(tensor, captured=captured, steps=cell.steps)
         if id(base) in self.arguments:
             return ResultTensor(tensor, argument=self.arguments[id(base)], steps=cell.steps)
-        name = self.outputs.get(id(cell))
-        if name is None:
-            name = self.outputs[id(cell)] = self.output(cell.value)
-        return ResultTensor(tensor, output=name)
+        return ResultTensor(tensor, output=self.output(cell.value, cell))
 
-    def output(self, value: Value) -> str:
-        """Have the plan give a value; its name."""
-        name = f"output:{len(self.result.outputs)}"
-        self.result.outputs[name] = value
+    def output(self, value: Value, owner: TracedArray | None = None) -> str:
+        """Have the plan give a value in memory of its own, or in that of ``owner``; its name."""
+        name = self._names.get((value, id(owner)))
+        if name is None:
+            name = self._names[value, id(owner)] = f"output:{len(self.result.outputs)}"
+            self.result.outputs[name] = value
         return name
 
 
 def collect_results(trace: TraceInterpreter, arguments: Sequence[Tensor], argument_grads: Sequence[Any],
-                    value: Any) -> TraceResult:  # fmt: skip
+                    value: Any, gradient: GradientTrace | None) -> TraceResult:  # fmt: skip
     """The results of a trace whose function has returned ``value``. arguments: the traced ones; argument_grads: the
     ``grad`` that each of them had before."""
     result = TraceResult(value)
@@ -104,8 +106,18 @@ def collect_results(trace: TraceInterpreter, arguments: Sequence[Tensor], argume
 
     map_tensors(value, note_result)
     _collect_escaped(trace, collector, arguments)
+    if gradient is not None:
+        result.gradient = gradient
+        result.saved = [_saved_value(trace, collector, value) for value in gradient.saved]
     _copy_aliases(trace, result)
     return result
+
+
+def _saved_value(trace: TraceInterpreter, collector: _Collector, value: Value) -> str | CapturedArray:
+    """Where a call finds what its backward pass reads: an output, or an array from outside that it does not change."""
+    if value.kind == "state" and value.name not in collector.result.updates:
+        return next(c for c in trace.captured.values() if c.name == value.name)
+    return collector.output(value)
 
 
 def _collect_writes(trace: TraceInterpreter, collector: _Collector, arguments: Sequence[Tensor]) -> None:

@@ -222,6 +222,11 @@ class EagerInterpreter(TensorInterpreter):
             self.put_on_tape(signature, inputs, outputs, watching)
         return outputs if signature.has_several_outputs else outputs[0]
 
+    def collect(self, work: Callable[[], Any]) -> tuple[Any, list[CollectedApplication]]:
+        """See `TensorInterpreter.collect`."""
+        trace = active_trace.get()
+        return super().collect(work) if trace is None else trace.collect(work)
+
     def lift(self, tensor: Tensor) -> Tensor:
         if tensor.spec.shape == () and isinstance(tensor.interpreter, EagerInterpreter):  # as in PyTorch
             return self.constant(tensor.interpreter.to_numpy(tensor._array))

@@ -13,17 +13,7 @@ from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ModelWarning, ShapeError, UsageError
-
-RNG = np.random.default_rng(0)
-
-
-def normal(*shape: int, grad: bool = False) -> Tensor:
-    return pt.tensor(RNG.standard_normal(shape).astype(np.float32), requires_grad=grad)
-
-
-def same(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> None:
-    assert a.dtype == b.dtype
-    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=tolerance, atol=tolerance)
+from tests.compiler.comparing import normal, same
 
 
 def test_a_function_is_one_plan_for_each_kind_of_call() -> None:
@@ -364,3 +354,16 @@ def test_nothing_of_a_trace_stays_in_memory() -> None:
         compiled(normal(51))
     gc.collect()
     assert sum(type(o) is Tensor for o in gc.get_objects()) <= before + 2
+
+
+def test_results_of_equal_elements_have_memory_of_their_own() -> None:
+    @pt.compile
+    def function(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = x * 2
+        return y, y.clone(), y
+
+    a, b, c = function(pt.tensor([1.0]))
+    assert a is c
+    with no_grad():
+        assign(a, a + 1)
+    assert (a.tolist(), b.tolist()) == ([3.0], [2.0])

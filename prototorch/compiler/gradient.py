@@ -1,0 +1,156 @@
+"""Gradients through a compiled function: the plan of its backward pass, and its place on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.compiler.signature import collect_tensors
+from prototorch.compiler.trace import TraceInterpreter
+from prototorch.compiler.traced_array import TracedArray
+from prototorch.eager.backward import run_backward
+from prototorch.eager.grad_mode import recording
+from prototorch.eager.storage import Storage
+from prototorch.eager.tape import Edge, SavedArray
+from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.errors import UsageError
+from prototorch.graph.ir import Graph, Node, Value
+from prototorch.graph.plan import make_plan
+from prototorch.ops.core import Op
+from prototorch.runtime.executor import make_executor
+
+__all__ = ["CompiledGradient", "GradientTrace", "trace_gradient"]
+
+
+@dataclass
+class GradientTrace:
+    """The backward pass of a trace.
+
+    outputs: the traced results that have a gradient. leaves: what it is taken with respect to, tensors from outside,
+    or the positions of arguments. graph: the nodes of the backward pass; its inputs are ``seed:k``, the gradients of
+    the outputs, and ``saved:k``. gradients: by the position of the leaf. saved: the values of the forward graph that
+    the inputs ``saved:k`` are. failure: why there is no backward pass, where the function has run it itself.
+    """
+
+    outputs: list[Tensor]
+    leaves: list[Tensor | int]
+    graph: Graph = field(default_factory=Graph)
+    gradients: dict[int, Value] = field(default_factory=dict)
+    saved: list[Value] = field(default_factory=list)
+    failure: str = ""
+
+
+def trace_gradient(trace: TraceInterpreter, arguments: Sequence[Tensor], value: Any) -> GradientTrace | None:
+    """Record the backward pass of what a traced function has returned; None where nothing in it has a gradient."""
+    outputs = [t for t in collect_tensors(value) if isinstance(t._array, TracedArray) and t.spec.is_float]
+    outputs = [t for t in dict.fromkeys(outputs) if isinstance(t.edge, Edge)] if recording.get() else []
+    if not outputs:
+        return None
+    inner = [k for k, t in enumerate(arguments) if t._requires_grad]
+    targets = [*trace.leaves.values(), *(arguments[k] for k in inner)]
+    result = GradientTrace(outputs, [*trace.leaves.values(), *inner])
+    before = trace.graph.num_nodes
+    hooks = [t.__dict__.pop("hooks", None) for t in targets]  # they run when the real gradient is there
+    try:
+        seeds = [trace.input(f"seed:{k}", t.spec) for k, t in enumerate(outputs)]
+        with trace.graph.phase("backward"):
+            _, found = run_backward(outputs, seeds, targets, retain_graph=True, create_graph=False)
+            values = {k: trace.cell(g).value for k, g in enumerate(found) if g is not None}
+    except UsageError as error:
+        result.failure = str(error)
+        return result
+    finally:
+        for k in range(len(outputs)):
+            trace.graph.inputs.pop(f"seed:{k}", None)
+        for tensor, hook in zip(targets, hooks, strict=True):
+            if hook is not None:
+                tensor.__dict__["hooks"] = hook
+    _extract(trace.graph, trace.graph.nodes[before:], values, result)
+    return result
+
+
+def _extract(forward: Graph, nodes: Sequence[Node], gradients: dict[int, Value], result: GradientTrace) -> None:
+    """Make a graph of its own of the nodes of the backward pass."""
+    graph, copies = result.graph, dict[Value, Value]()
+
+    def copy_of(value: Value) -> Value:
+        found = copies.get(value)
+        if found is None:
+            if value.kind == "constant":
+                found = Value(graph, value.spec, value.kind, value.name, value.stored_array)
+            elif value.kind == "input" and value.name.startswith("seed:"):
+                found = graph.input(value.name, value.spec)
+            else:
+                found = graph.input(f"saved:{len(result.saved)}", value.spec)
+                result.saved.append(value)
+            copies[value] = found
+        return found
+
+    for node in nodes:
+        inputs = tuple(copy_of(v) for v in node.inputs)
+        outputs = tuple(Value(graph, v.spec, "node", v.name) for v in node.outputs)
+        copies.update(zip(node.outputs, outputs, strict=True))
+        graph.append(Node(node.op, inputs, node.attrs, outputs, node.scope, node.phase))
+    result.gradients = {k: copy_of(v) for k, v in gradients.items()}
+
+
+class CompiledGradient:
+    """The plan of a backward pass, made when it is first needed."""
+
+    def __init__(self, trace: GradientTrace, backend: Backend, host: Any, name: str):
+        self.trace, self.backend, self.host, self.name = trace, backend, host, name
+        self._run: Callable[..., Any] | None = None
+        self._needed: tuple[str, ...] = ()
+
+    def record(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], saved: Sequence[SavedArray]) -> None:
+        """Put one call on the tape."""
+        self.host.record(_CompiledCallOp(self, saved), tuple(leaves), {}, tuple(outputs))
+
+    def gradients(self, seeds: Sequence[np.ndarray], saved: Sequence[Any]) -> dict[int, np.ndarray]:
+        """The gradients of the leaves by position."""
+        if self._run is None:
+            plan = make_plan(self.trace.graph, {f"{k}": v for k, v in self.trace.gradients.items()}, {}, self.backend)
+            self._run, self._needed = make_executor(plan, self.backend, {}), tuple(plan.inputs)
+        arrays = {f"seed:{k}": array for k, array in enumerate(seeds)}
+        arrays.update((f"saved:{k}", array) for k, array in enumerate(saved))
+        outputs = self._run({name: arrays[name] for name in self._needed})
+        return {k: np.array(outputs[f"{k}"]) for k in self.trace.gradients}
+
+
+class _CompiledCallOp(Op):
+    """One call of a compiled function, as the op of its tape entry."""
+
+    name = "compiled_function"
+
+    def __init__(self, gradient: CompiledGradient, saved: Sequence[SavedArray]):
+        self._gradient = gradient
+        self._saved: list[SavedArray] = list(saved)
+
+    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
+            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+        gradient = self._gradient
+        if gradient.trace.failure:
+            raise UsageError(f"in {gradient.name}, a compiled function: {gradient.trace.failure}")
+        if recording.get():
+            raise UsageError(
+                f"{gradient.name} is compiled, and its gradient cannot be differentiated again (create_graph=True): "
+                "leave it uncompiled, or compute the second derivative inside of it"
+            )
+        specs = [v.spec for v in gradient.trace.outputs]
+        seeds = [np.zeros(s.shape, s.dtype) if g is None else g.array for g, s in zip(grads, specs, strict=True)]
+        saved = [one.unpack(self, f"saved value {k}", value.spec)
+                 for k, (one, value) in enumerate(zip(self._saved, gradient.trace.saved, strict=True))]  # fmt: skip
+        found = gradient.gradients(seeds, saved)
+        host = gradient.host
+        return [
+            make_tensor(found[k], inputs[k].spec, host, Storage()) if need and k in found else None
+            for k, need in enumerate(needs)
+        ]
+
+    def release(self) -> None:
+        """Give the saved arrays away."""
+        self._saved = []
