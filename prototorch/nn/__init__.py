@@ -18,7 +18,7 @@ from prototorch.nn.modules import MODULES as _MODULES
 from prototorch.nn.parameter import Buffer, Parameter
 
 globals().update(_MODULES, LayerChild=LayerChild, Module=Module, Buffer=Buffer, Parameter=Parameter)
-_PACKAGES = ("functional", "utils")
+_PACKAGES = ("functional", "init", "utils")
 __all__ = sorted({"Buffer", "LayerChild", "Module", "Parameter", *_MODULES, *_PACKAGES})
 
 
