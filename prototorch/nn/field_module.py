@@ -10,14 +10,14 @@ __all__ = ["FieldModule"]
 
 
 class FieldModule(Module):
-    """A module that `repr` shows with the attributes named in ``shown``, and with ``inplace`` where it is set."""
+    """A module that `repr` shows with the attributes named in ``text_fields``, and with ``inplace`` where it is set."""
 
-    shown: ClassVar[tuple[str, ...]] = ()
+    text_fields: ClassVar[tuple[str, ...]] = ()
     inplace: Any
 
     def extra_repr(self) -> str:
         """See `Module.extra_repr`."""
-        parts = [f"{name}={getattr(self, name)!r}" for name in self.shown]
+        parts = [f"{name}={getattr(self, name)!r}" for name in self.text_fields]
         if self.__dict__.get("inplace"):
             parts.append("inplace=True")
         return ", ".join(parts)

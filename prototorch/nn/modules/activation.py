@@ -42,7 +42,7 @@ class ReLU6(FieldModule):
 class Hardtanh(FieldModule):
     """The elements brought into [min_val, max_val]."""
 
-    shown = (
+    text_fields = (
         "min_val",
         "max_val",
     )
@@ -59,7 +59,7 @@ class Hardtanh(FieldModule):
 class ELU(FieldModule):
     """x where x > 0, else alpha * (exp(x) - 1)."""
 
-    shown = ("alpha",)
+    text_fields = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -73,7 +73,7 @@ class ELU(FieldModule):
 class CELU(FieldModule):
     """x where x > 0, else alpha * (exp(x / alpha) - 1)."""
 
-    shown = ("alpha",)
+    text_fields = ("alpha",)
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False):
         super().__init__()
@@ -99,7 +99,7 @@ class SELU(FieldModule):
 class GELU(FieldModule):
     """x * P(X <= x) of a normal X; approximate: "none" or "tanh"."""
 
-    shown = ("approximate",)
+    text_fields = ("approximate",)
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -137,7 +137,7 @@ class Mish(FieldModule):
 class LeakyReLU(FieldModule):
     """x where x > 0, else negative_slope * x."""
 
-    shown = ("negative_slope",)
+    text_fields = ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         super().__init__()
@@ -215,7 +215,7 @@ class Tanhshrink(FieldModule):
 class Softplus(FieldModule):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
 
-    shown = (
+    text_fields = (
         "beta",
         "threshold",
     )
@@ -272,7 +272,7 @@ class Hardshrink(FieldModule):
 class Threshold(FieldModule):
     """x where x > threshold, else value."""
 
-    shown = (
+    text_fields = (
         "threshold",
         "value",
     )
@@ -289,7 +289,7 @@ class Threshold(FieldModule):
 class GLU(FieldModule):
     """The first half of a dimension times the sigmoid of the second."""
 
-    shown = ("dim",)
+    text_fields = ("dim",)
 
     def __init__(self, dim: int = -1):
         super().__init__()
@@ -306,7 +306,7 @@ class PReLU(FieldModule):
     num_parameters: 1, or the number of channels. init: the first value of the weight.
     """
 
-    shown = ("num_parameters",)
+    text_fields = ("num_parameters",)
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None):
         super().__init__()

@@ -160,9 +160,9 @@ class ModuleList(_ModuleSequence):
                 runs.append([i, i])
         lines = []
         for first, last in runs:
-            shown = texts[first].replace("\n", "\n  ")
-            lines.append(f"({first}): {shown}" if first == last
-                         else f"({first}-{last}): {last - first + 1} x {shown}")  # fmt: skip
+            text_fields = texts[first].replace("\n", "\n  ")
+            lines.append(f"({first}): {text_fields}" if first == last
+                         else f"({first}-{last}): {last - first + 1} x {text_fields}")  # fmt: skip
         return f"{type(self).__name__}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 

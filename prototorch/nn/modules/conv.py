@@ -39,7 +39,7 @@ class _Conv(Module):
         self.kernel_size = as_sizes(kernel_size, rank, f"{name}: kernel_size", 1)
         self.stride = as_sizes(stride, rank, f"{name}: stride", 1)
         self.dilation = as_sizes(dilation, rank, f"{name}: dilation", 1)
-        self.padding = padding if isinstance(padding, str) else as_sizes(padding, rank, f"{name}: padding")
+        self.padding: Any = padding if isinstance(padding, str) else as_sizes(padding, rank, f"{name}: padding")
         self.output_padding = as_sizes(output_padding, rank, f"{name}: output_padding")
         self.transposed, self.groups, self.padding_mode = self.is_transposed, groups, padding_mode
         if padding == "same" and max(self.stride) > 1:
@@ -138,7 +138,7 @@ class _TransposeOf(_Conv):
         sizes = as_sizes(list(output_size)[-self.rank :], self.rank, "output_size", 1)
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in
                  zip(input.shape[-self.rank :], self.stride, self.padding, self.dilation, self.kernel_size,
-                     strict=True)]  # type: ignore[arg-type]  # fmt: skip
+                     strict=True)]  # fmt: skip
         for size, low, stride in zip(sizes, least, self.stride, strict=True):
             if not low <= size < low + stride:
                 most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]

@@ -14,7 +14,7 @@ __all__ = ["LogSoftmax", "Softmax", "Softmax2d", "Softmin"]
 class Softmax(FieldModule):
     """exp(x) / sum(exp(x)) along a dimension."""
 
-    shown = ("dim",)
+    text_fields = ("dim",)
 
     def __init__(self, dim: int | None = None):
         super().__init__()
@@ -28,7 +28,7 @@ class Softmax(FieldModule):
 class LogSoftmax(FieldModule):
     """log(softmax(x)) along a dimension."""
 
-    shown = ("dim",)
+    text_fields = ("dim",)
 
     def __init__(self, dim: int | None = None):
         super().__init__()
@@ -42,7 +42,7 @@ class LogSoftmax(FieldModule):
 class Softmin(FieldModule):
     """softmax(-x) along a dimension."""
 
-    shown = ("dim",)
+    text_fields = ("dim",)
 
     def __init__(self, dim: int | None = None):
         super().__init__()
