@@ -102,8 +102,11 @@ class ProjectedAttention(Layer, abstract=True):
         """The heads' values [batch, t, heads, value_dim], and the weights where they are wanted."""
         causal = self.causal and q.shape[1] == k.shape[1]
         drops = bool(self.dropout) and ctx.training
-        if not (self.return_attention_scores or drops):
-            return zero_rows(ops.attention_heads(q, k, v, *masks, causal=causal), attending, axis=1), None
+        if not self.return_attention_scores:
+            key = (ctx.key(),) if drops else ()
+            attrs = {"rate": self.dropout, "site": ctx.site()} if drops else {}
+            heads = ops.attention_heads(q, k, v, *masks, *key, causal=causal, **attrs)
+            return zero_rows(heads, attending, axis=1), None
         weights = zero_rows(ops.attention_weights(by_head(q), by_head(k), *masks, causal=causal), attending, axis=2)
         dropped = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site()) if drops else weights
         return by_head(ops.matmul(dropped, by_head(v))), weights

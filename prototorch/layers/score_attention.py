@@ -94,11 +94,15 @@ class Attention(_ScoreAttention):
     def attend(
         self, ctx: Context, query: ArrayValue, key: ArrayValue, value: ArrayValue, masks: tuple[Any, ...]
     ) -> tuple[Any, Any]:
-        if self.score_mode != "dot" or self.return_attention_scores or (self.dropout and ctx.training):
+        if self.score_mode != "dot" or self.return_attention_scores:
             return super().attend(ctx, query, key, value, masks)
+        drops = bool(self.dropout) and ctx.training
+        random = (ctx.key(),) if drops else ()
+        attrs = {"rate": self.dropout, "site": ctx.site()} if drops else {}
         q, k, v = (ops.expand_dims(x, 2) for x in (self._apply_scale(ctx, query), key, value))
         causal = self.causal and query.shape[1] == key.shape[1]
-        return ops.squeeze(ops.attention_heads(q, k, v, *masks, causal=causal, scale=1.0), axis=2), None
+        heads = ops.attention_heads(q, k, v, *masks, *random, causal=causal, scale=1.0, **attrs)
+        return ops.squeeze(heads, axis=2), None
 
     def scores(self, ctx: Context, query: ArrayValue, key: ArrayValue) -> Any:
         if self.score_mode == "dot":

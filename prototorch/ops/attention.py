@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from prototorch.ops.facts import PrecisionClass
 from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.linear import matmul
 from prototorch.ops.operators import op_function
+from prototorch.ops.random import dropout
 from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
@@ -63,26 +65,37 @@ class AttentionHeads(Op):
     [N, H, T, S] give [N, T, H, E]; see `AttentionWeights` for the masks. Heads are adjacent in memory, as a projection
     returns them, so that nothing is transposed.
 
-    A kernel need not store the weights; a plan without one computes `attention_weights` and two products instead.
+    With ``rate`` a random key is the last input, and the weights are dropped out before they multiply the values, as
+    by ``dropout(weights, key, rate=, site=)``. A kernel need not store the weights; a plan without one computes
+    `attention_weights` and two products instead.
     """
 
     decompose_without_kernel = True
     precision = PrecisionClass.LOW
 
-    def infer_spec(
-        self, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False, scale: float | None = None
-    ) -> Spec:
+    def infer_spec(self, q: Spec, k: Spec, v: Spec, *rest: Spec, causal: bool = False, scale: float | None = None,
+                   rate: float = 0.0, site: int = 0) -> Spec:  # fmt: skip
         if any(s.ndim != 4 for s in (q, k, v)) or k.shape[:3] != v.shape[:3]:
             raise self.shape_error(
                 f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} are incompatible"
             )
+        mask, key = split_attention_inputs(rest, rate)
         transposed_specs = (Spec((s.shape[0], s.shape[2], s.shape[1], s.shape[3]), s.dtype) for s in (q, k))
-        attention_weights.infer_spec(*transposed_specs, *mask, causal=causal, scale=scale)
+        weights = attention_weights.infer_spec(*transposed_specs, *mask, causal=causal, scale=scale)
+        if rate:
+            if not key:
+                raise self.shape_error(f"a rate of {rate} needs a random key as the last input")
+            dropout.infer_spec(weights, *key, rate=rate, site=site)
         return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
-    def decompose(self, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
+    def decompose(self, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
+                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
         q, k, v = map(_swap_heads_and_time, (q, k, v))
-        return _swap_heads_and_time(matmul(attention_weights(q, k, *mask, causal=causal, scale=scale), v))
+        mask, key = split_attention_inputs(rest, rate)
+        weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
+        if rate:
+            weights = dropout(weights, *key, rate=rate, site=site)
+        return _swap_heads_and_time(matmul(weights, v))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         input_grads = attention_heads_grad(grads[0], *inputs, **attrs)
@@ -94,22 +107,28 @@ class AttentionHeadsGrad(Op):
 
     decompose_without_kernel = True
 
-    def infer_spec(self, g: Spec, q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool = False,
-             scale: float | None = None) -> tuple[Spec, ...]:  # fmt: skip
-        expected = attention_heads.infer_spec(q, k, v, *mask, causal=causal, scale=scale)
+    def infer_spec(self, g: Spec, q: Spec, k: Spec, v: Spec, *rest: Spec, **attrs: Any) -> tuple[Spec, ...]:
+        expected = attention_heads.infer_spec(q, k, v, *rest, **attrs)
         if g.shape != expected.shape:
             raise self.shape_error(f"expected a gradient of shape {list(expected.shape)}, got {list(g.shape)}")
         return q, k, v
 
-    def decompose(
-        self, g: Any, q: Any, k: Any, v: Any, *mask: Any, causal: bool = False, scale: float | None = None
-    ) -> Any:
+    def decompose(self, g: Any, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
+                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
         g, q, k, v = map(_swap_heads_and_time, (g, q, k, v))
-        weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
+        mask, key = split_attention_inputs(rest, rate)
+        weights = dropped = attention_weights(q, k, *mask, causal=causal, scale=scale)
         by_weights = matmul(g, v, transpose_b=True)
+        if rate:
+            dropped, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
         by_scores = softmax_grad(by_weights, weights) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
         dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
-        return tuple(map(_swap_heads_and_time, (dq, dk, matmul(weights, g, transpose_a=True))))
+        return tuple(map(_swap_heads_and_time, (dq, dk, matmul(dropped, g, transpose_a=True))))
+
+
+def split_attention_inputs(rest: Sequence[Any], rate: float) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The inputs of `attention_heads` behind the values: the masks, and the random key (none without a rate)."""
+    return (rest[:-1], rest[-1:]) if rate else (rest, ())
 
 
 def _swap_heads_and_time(x: Any) -> Any:

@@ -42,3 +42,16 @@ def test_weights(bits, size, kind):
     q, k, masks = numbers(n, h, t, d), numbers(n, h, s, d, seed=1), masks_of(kind, n, t, s, h)
     for attrs in ({"causal": True}, {"scale": 0.3}):
         check("attention_weights", q, k, *masks, **attrs, **TOLERANCE)
+
+
+@pytest.mark.parametrize("size", [*SIZES[:3], SIZES[5], (1, 70, 33, 2, 8, 8)])
+@pytest.mark.parametrize("rate", [0.3, 1e-7, 0.9999999])
+def test_dropout_inside(bits, size, rate):
+    """The weights that the op `dropout` drops, wherever in a block of the generator a row begins."""
+    n, t, s, h, d, e = size
+    q, k, v = numbers(n, t, h, d), numbers(n, s, h, d, seed=1), numbers(n, s, h, e, seed=2)
+    key, masks = np.array([7, 3], np.uint64), masks_of("heads", n, t, s, h)
+    for attrs, given in (({"causal": True}, []), ({"scale": 0.3}, masks)):
+        attrs |= {"rate": rate, "site": 2**63 + 5}
+        check("attention_heads", q, k, v, *given, key, **attrs, **TOLERANCE)
+        check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *given, key, **attrs, **TOLERANCE)

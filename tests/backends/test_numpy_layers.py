@@ -7,6 +7,7 @@ from prototorch.backends.cpu.numpy import (
     activation as activation_kernels,
 )
 from prototorch.backends.cpu.numpy import (
+    attention,
     elementwise,
     lrn,
     norm,
@@ -147,3 +148,21 @@ def test_attention_weights(causal, masked):
     mask = [numbers(2, 1, 1, 6, seed=2) > 0] if masked else []
     check("attention_weights", q, k, *mask, causal=causal, **NEAR)
     check("attention_weights", q, k, *mask, causal=causal, scale=0.3, **NEAR)
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_attention_heads(block, causal, masked, rate, monkeypatch):
+    """Blocks of one query, of some and of all; rows that begin within a block of the generator."""
+    monkeypatch.setattr(attention, "_BLOCK_ELEMENTS", block)
+    q, k, v, g = numbers(2, 5, 3, 4), numbers(2, 7, 3, 4, seed=1), numbers(2, 7, 3, 2, seed=2), numbers(2, 5, 3, 2)
+    rest = [numbers(2, 3, 1, 7, seed=2) > 0] if masked else []
+    attrs = {"causal": causal}
+    if rate:
+        rest.append(np.array([7, 3], np.uint64))
+        attrs |= {"rate": rate, "site": 9}
+    for options in (attrs, attrs | {"scale": 0.3}):
+        check("attention_heads", q, k, v, *rest, **options, **NEAR)
+        check("attention_heads_grad", g, q, k, v, *rest, **options, **NEAR)

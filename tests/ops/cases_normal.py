@@ -1,5 +1,8 @@
 """Cases of softmax, its losses, normalisation and attention, against PyTorch in float64."""
 
+import math
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -201,9 +204,17 @@ for (n, h, t, s, d), options, mask in [
     )
 
 
-def heads(q, k, v, *mask, **options):
+def heads(q, k, v, *mask, kept=1.0, random_key=False, rate=0.0, site=0, **options):
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    return (weights(q, k, *mask, **options) @ v).transpose(1, 2)
+    mask = mask[:-1] if random_key else mask
+    return (weights(q, k, *mask, **options) * kept @ v).transpose(1, 2)
+
+
+def kept_weights(shape, key, rate, site):
+    """The factors of dropout, from NumPy's own generator."""
+    generator = np.random.Philox(key=np.array([key[0], site]), counter=np.array([0, 0, key[1], 0]))
+    bits = generator.random_raw(-(-math.prod(shape) // 4)).view(np.uint16)[: math.prod(shape)].reshape(shape)
+    return torch.tensor((bits >= round(rate * 65536)) / (1 - rate))
 
 
 for (n, h, t, s, d, e), options, mask in [
@@ -217,3 +228,8 @@ for (n, h, t, s, d, e), options, mask in [
     given = normal(n, t, h, d), normal(n, s, h, d, seed=1), normal(n, s, h, e, seed=2), *masks
     case("attention_heads", *given, attrs=options, oracle=peer(heads))
     case("attention_heads_grad", normal(n, t, h, e, seed=3), *given, attrs=options, oracle=tape(heads, 3))
+    key, random = np.array([3, 5], np.uint64), {"rate": 0.3, "site": 7}
+    dropped = partial(heads, kept=kept_weights((n, h, t, s), key, **random), random_key=True)
+    case("attention_heads", *given, key, attrs=options | random, oracle=peer(dropped))
+    case("attention_heads_grad", normal(n, t, h, e, seed=3), *given, key, attrs=options | random,
+         oracle=tape(dropped, 3))  # fmt: skip

@@ -15,7 +15,7 @@ from prototorch.spec import Spec
 _CHUNK_SIZE = 1 << 16  # elements; a multiple of 16, which one increment of the counter yields
 
 
-def _random_words(key: Any, site: int, first: int, count: int) -> Any:
+def random_words_from(key: Any, site: int, first: int, count: int) -> Any:
     """``count`` words of 64 bits after the first ``first``, which is a multiple of 4."""
     start = np.array([first // 4, 0, key[1], 0], np.uint64)
     raw = np.random.Philox(key=np.array([key[0], site], np.uint64), counter=start).random_raw(count)
@@ -37,7 +37,7 @@ def dropout(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]
         values, key, out = inputs[0].reshape(-1), inputs[1], outputs[0].reshape(-1)
 
         def work(start: int, stop: int) -> None:
-            words = _random_words(key, site, start // 4, -(-(stop - start) // 4))
+            words = random_words_from(key, site, start // 4, -(-(stop - start) // 4))
             (keep,) = scratch_arrays(((stop - start,), "bool"))
             np.greater_equal(words.view("<u2")[: stop - start], threshold, out=keep)
             if drops_all:

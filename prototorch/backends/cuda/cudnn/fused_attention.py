@@ -105,7 +105,9 @@ class _AttentionGraphs:
 
 @kernel("cuda", "attention_heads")
 def attention_heads(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The forward engine."""
+    """The forward engine, where no weights are dropped."""
+    if attrs.get("rate"):
+        return None
     q, k, v, *masks = ins
     heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
     forward = heads.forward(outs[0], False) if heads.fits else None
@@ -117,7 +119,9 @@ def attention_heads(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
 
 @kernel("cuda", "attention_heads_grad")
 def attention_heads_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The forward engine for its statistics, then the backward one."""
+    """The forward engine for its statistics, then the backward one; as above."""
+    if attrs.get("rate"):
+        return None
     g, q, k, v, *masks = ins
     heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
     if not heads.fits or g.dtype != q.dtype:

@@ -72,11 +72,19 @@ def _for_each_block(
         use(words, at, (Int64(k, k.word(size)) - at).minimum(count * each))
 
 
+def site_argument(site: int) -> int:
+    """A site as the signed integer that a kernel takes."""
+    return (site & _MASK) - ((site & 1 << 63) << 1)
+
+
 def _task(kernel: Any, arguments: tuple[int, ...], site: int, size: int, each: int) -> ParallelTask:
     counts = -(-size // each)
-    word = (site & _MASK) - ((site & 1 << 63) << 1)  # as a signed integer
     return ParallelTask(
-        kernel.address, (*arguments, word), counts, counts if size <= 1 << 13 else PIECE_BLOCKS, _BLOCKS_TOGETHER * 32
+        kernel.address,
+        (*arguments, site_argument(site)),
+        counts,
+        counts if size <= 1 << 13 else PIECE_BLOCKS,
+        _BLOCKS_TOGETHER * 32,
     )
 
 
@@ -89,7 +97,7 @@ def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) 
         bits = words.as_type("uint16")
 
         def body(i: Int64, mask: Mask) -> None:
-            factor = k.select(_is_at_least(k, bits.load(i, k.lanes), least), keep, k.zero(k.lanes))
+            factor = k.select(is_at_least(k, bits.load(i, k.lanes), least), keep, k.zero(k.lanes))
             out.store(factor if ones else x.load(at + i, k.lanes, mask) * factor, at + i, mask)
 
         k.for_each_vector(count, body)
@@ -97,7 +105,7 @@ def _dropout(k: KernelBuilder, size: int, least: int, scale: float, ones: bool) 
     _for_each_block(k, key, k.argument(3), size, 16, use)
 
 
-def _is_at_least(k: KernelBuilder, bits: Num, least: int) -> Num:
+def is_at_least(k: KernelBuilder, bits: Num, least: int) -> Num:
     """Compare 16 random bits with a threshold; never true for a threshold of 2 ** 16."""
     if least > 65535:
         return bits < 0

@@ -17,6 +17,8 @@ from prototorch.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.backends.cpu.native.kernels.common.memory import clear
+from prototorch.backends.cpu.native.kernels.common.random import site_argument
+from prototorch.backends.cpu.native.kernels.common.row_dropout import row_bytes, row_dropout
 from prototorch.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
     MatrixView,
@@ -26,6 +28,7 @@ from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
 )
 from prototorch.backends.cpu.native.kernels.reduce.softmax import sum_row
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.ops.attention import split_attention_inputs
 
 __all__ = ["AttentionScores", "AttentionShape", "attention_shape", "block_rows"]
 
@@ -49,6 +52,17 @@ class AttentionShape(NamedTuple):
     masks: tuple[tuple[int, ...], ...]
     query_block: int
     items_per_head: int
+    dropout: tuple[int, float] | None = None  #: the threshold of random bits, and the factor of what is kept
+
+    @property
+    def inputs(self) -> int:
+        """The number of masks and of random keys."""
+        return len(self.masks) + (self.dropout is not None)
+
+    @property
+    def dropout_bytes(self) -> int:
+        """Scratch memory for the random words of a row."""
+        return 0 if self.dropout is None else row_bytes(self.s)
 
     @property
     def score_stride(self) -> int:
@@ -64,7 +78,9 @@ class AttentionShape(NamedTuple):
 
 def attention_shape(ins: Specs, attrs: Attrs, uncut: bool) -> AttentionShape | None:
     """Return the shapes and the tiling, or None for other than float32. ``uncut``: a head is one work item."""
-    q, k, v, *masks = ins
+    q, k, v = ins[:3]
+    rate = attrs.get("rate", 0.0)
+    masks, _ = split_attention_inputs(ins[3:], rate)
     if any(s.dtype != "float32" for s in (q, k, v)):
         return None
     n, t, h, d = q.shape
@@ -76,7 +92,8 @@ def attention_shape(ins: Specs, attrs: Attrs, uncut: bool) -> AttentionShape | N
     block = next(even, max(most // height * height, min(height, t)))
     cut = 1 if uncut or n * h >= _HEADS else -(-t // block)
     scale = 1 / math.sqrt(d) if scale is None else float(scale)
-    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, mask_shapes, block, cut)
+    dropped = (round(rate * 65536), 1 / (1 - rate)) if rate else None
+    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, mask_shapes, block, cut, dropped)
 
 
 class AttentionScores:
@@ -153,9 +170,11 @@ def block_rows(p: AttentionShape, first: Int64) -> Any:
 
 def _forward(k: KernelBuilder, p: AttentionShape) -> None:
     q, key, v = (k.pointer(i) for i in range(3))
-    out, masks = k.pointer(3 + len(p.masks)), [k.pointer(3 + i, "bool") for i in range(len(p.masks))]
+    out, masks = k.pointer(3 + p.inputs), [k.pointer(3 + i, "bool") for i in range(len(p.masks))]
     keys, weights = k.local, k.local + p.d * p.score_stride
-    factors = weights + p.query_block * p.score_stride
+    words = weights + p.query_block * p.score_stride
+    factors = words + p.dropout_bytes // 4
+    dropout = row_dropout(k, p.dropout, 2 + p.inputs, words)
     scores = AttentionScores(k, p, masks, keys, weights)
     height = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.e, k.lanes)
 
@@ -171,6 +190,10 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
             scores.multiply(MatrixView(x, p.h * p.d, 1), keys, p.d, rows, visible, weights)
             with k.range(rows) as row:
                 factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, visible), row)
+                if dropout is not None:
+                    dropout.draw(((sample * p.h + head) * p.t + first + row) * p.s, visible)
+                    line = weights + row * p.score_stride
+                    k.for_each_vector(visible, lambda i, _: line.store(line.load(i, k.lanes) * dropout.factors(i), i))
 
             def store(r: Index, c: Index, value: Num, mask: Mask) -> None:
                 y.store(value * factors.load(r), r * (p.h * p.e) + c, mask)
@@ -196,35 +219,48 @@ def attention_heads(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     if p is None:
         return None
     kernel, items = kernel_code(_forward, p), p.n * p.h * p.items_per_head
-    local = 4 * ((p.d + p.query_block) * p.score_stride + p.query_block)
+    local = 4 * ((p.d + p.query_block) * p.score_stride + p.query_block) + p.dropout_bytes
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 16 else 1
-    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])
+    site = _site_arguments(p, attrs)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o, *site), items, grain, local)])
+
+
+def _site_arguments(p: AttentionShape, attrs: Attrs) -> tuple[int, ...]:
+    return () if p.dropout is None else (site_argument(attrs["site"]),)
 
 
 def _backward(k: KernelBuilder, p: AttentionShape) -> None:
     g, q, key, v = (k.pointer(i) for i in range(4))
     masks = [k.pointer(4 + i, "bool") for i in range(len(p.masks))]
-    dq, dk, dv = (k.pointer(4 + len(masks) + i) for i in range(3))
+    dq, dk, dv = (k.pointer(4 + p.inputs + i) for i in range(3))
     keys, values = k.local, k.local + p.d * p.score_stride
     weights = values + p.e * p.score_stride
     score_grads = weights + p.query_block * p.score_stride
+    dropout = row_dropout(k, p.dropout, 3 + p.inputs, score_grads + p.query_block * p.score_stride, outputs=3)
     scores = AttentionScores(k, p, masks, keys, weights)
     height_d = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.d, k.lanes)
 
     def softmax_grad(row: Int64, total: Num, visible: Any) -> None:
-        """Normalize the weights, and replace their gradient by that of the scores."""
+        """Normalize the weights, and replace their gradient by that of the scores; drop weights out."""
         line, grad_line, factor = weights + row * p.score_stride, score_grads + row * p.score_stride, k.num(1.0) / total
 
         def weigh(i: Int64, mask: Mask) -> Num:
-            weight = line.load(i, k.lanes) * factor
+            weight, grad = line.load(i, k.lanes) * factor, grad_line.load(i, k.lanes)
             line.store(weight, i)
-            return weight * grad_line.load(i, k.lanes)
+            if dropout is not None:
+                grad = grad * dropout.factors(i)
+                grad_line.store(grad, i)
+            return weight * grad
 
         dot = sum_row(k, visible, weigh)
-        k.for_each_vector(
-            visible,
-            lambda i, mask: grad_line.store((grad_line.load(i, k.lanes) - dot) * line.load(i, k.lanes) * p.scale, i),
-        )
+
+        def finish(i: Int64, mask: Mask) -> None:
+            weight = line.load(i, k.lanes)
+            grad_line.store((grad_line.load(i, k.lanes) - dot) * weight * p.scale, i)
+            if dropout is not None:
+                line.store(weight * dropout.factors(i), i)
+
+        k.for_each_vector(visible, finish)
 
     def work(sample: Int64, head: Int64, begin: Index, end: Index) -> None:
         sd, se = p.h * p.d, p.h * p.e
@@ -242,6 +278,8 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
             scores.multiply(MatrixView(q + at_q, sd, 1), keys, p.d, rows, visible, weights)
             scores.multiply(MatrixView(g + at_g, se, 1), values, p.e, rows, visible, score_grads)
             with k.range(rows) as row:
+                if dropout is not None:
+                    dropout.draw(((sample * p.h + head) * p.t + first + row) * p.s, visible)
                 softmax_grad(row, scores.softmax(row, first + row, sample, head, visible), visible)
             dq_block = dq + at_q
             multiply_in_cache(
@@ -285,6 +323,7 @@ def attention_heads_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | No
     if p is None or ins[0].dtype != "float32":
         return None
     kernel, items = kernel_code(_backward, p), p.n * p.h
-    local = 4 * (p.d + p.e + 2 * p.query_block) * p.score_stride
+    local = 4 * (p.d + p.e + 2 * p.query_block) * p.score_stride + p.dropout_bytes
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 15 else 1
-    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), items, grain, local)])
+    site = _site_arguments(p, attrs)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o, *site), items, grain, local)])
