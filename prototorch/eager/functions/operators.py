@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch.eager.registry import FUNCTIONS, tensor_method
 from prototorch.eager.tensor import Tensor
+from prototorch.ops.lazy_array import LazyArray
 
 __all__: list[str] = []
 
@@ -17,7 +18,7 @@ _ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floo
                "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
                "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}  # fmt: skip
 _COMPARISONS = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}
-_OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic)
+_OPERANDS = (Tensor, bool, int, float, np.ndarray, np.generic, LazyArray)
 
 
 def _is_operand(value: Any) -> bool:
@@ -28,6 +29,7 @@ def _operator(name: str, exchanged: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
+        other = np.asarray(other) if isinstance(other, LazyArray) else other  # a table of a layer's
         return FUNCTIONS[name](other, self) if exchanged else FUNCTIONS[name](self, other)
 
     return method
