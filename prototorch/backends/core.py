@@ -205,6 +205,15 @@ class Backend:
         call."""
         return [partial(run, ins, outs) for run, ins, outs in steps]
 
+    def link_rebindable(self, steps: Sequence[BoundStep], operand: int) -> Callable[[Sequence[Any]], None]:
+        """Bound steps as one call that takes another array of the same spec for one input of each step."""
+
+        def call(arrays: Sequence[Any]) -> None:
+            for (run, ins, outs), array in zip(steps, arrays, strict=True):
+                run((*ins[:operand], array, *ins[operand + 1 :]), outs)
+
+        return call
+
     # ------------------------------------------------------------------ running plans
 
     def make_executor(self, plan: ExecutablePlan, states: StateStore | StateMirror | Mapping[str, Any],

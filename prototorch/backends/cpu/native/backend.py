@@ -8,12 +8,14 @@ from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
+import numpy as np
+
 from prototorch.backends.capabilities import PackRequest, pack_request_at
 from prototorch.backends.core import Backend, Selection
 from prototorch.backends.cpu.native.autotune import choose_fastest
 from prototorch.backends.cpu.native.jit import CompileStats, load_or_compile, precompile
 from prototorch.backends.cpu.native.kernel_api import NativeKernel, collect_codes
-from prototorch.backends.cpu.native.thread_pool import TaskProgram, pool_functions
+from prototorch.backends.cpu.native.thread_pool import ParallelTask, TaskProgram, pool_functions
 from prototorch.backends.executable_plan import StepSpec
 from prototorch.backends.registry import KernelFn
 from prototorch.ops.core import Op
@@ -156,3 +158,30 @@ class NativeBackend(Backend):
             else:
                 calls += [partial(run, ins, outs) for run, ins, outs in found]
         return calls
+
+    def link_rebindable(self, steps: Sequence[BoundStep], operand: int) -> Callable[[Sequence[Any]], None]:
+        """See `Backend.link_rebindable`. Native steps are one program, in which the addresses are replaced."""
+        if not steps or not all(isinstance(run, NativeKernel) for run, _, _ in steps):
+            return super().link_rebindable(steps, operand)
+        tasks: list[ParallelTask] = []
+        positions, at = [], 0
+        for run, ins, outs in steps:
+            # a stand-in whose address no other operand has, so that it is found among the arguments
+            array = ins[operand]
+            stand_in = np.empty_like(array)
+            own = cast(NativeKernel, run).bind((*ins[:operand], stand_in, *ins[operand + 1 :]), outs)
+            words = [word for task in own for word in task.arguments]
+            found = [i for i, word in enumerate(words) if word == stand_in.ctypes.data]
+            if len(found) != 1:
+                return super().link_rebindable(steps, operand)
+            positions.append(at + found[0])
+            at += len(words)
+            tasks += own
+        program = TaskProgram(tasks, steps)
+
+        def call(arrays: Sequence[Any]) -> None:
+            for position, array in zip(positions, arrays, strict=True):
+                program.arguments[position] = array.__array_interface__["data"][0]
+            program()
+
+        return call

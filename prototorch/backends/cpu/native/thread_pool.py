@@ -165,7 +165,11 @@ class ThreadPool:
 
 
 class TaskProgram:
-    """Tasks as records in memory, to be run any number of times. ``keep_alive``: objects whose memory they use."""
+    """Tasks as records in memory, to be run any number of times.
+
+    keep_alive: objects whose memory they use. arguments: the words of all tasks, one after another; they may be
+    replaced between two runs.
+    """
 
     #: it may be called outside of the backend's `run_context`: NumPy's settings do not affect native code
     is_native = True
@@ -175,8 +179,8 @@ class TaskProgram:
         self.shared = max((t.shared_bytes for t in tasks), default=0)
         self._keep_alive = keep_alive
         words = [w for t in tasks for w in t.arguments]
-        self._arguments = np.array(words, np.int64) if words else np.zeros(1, np.int64)
-        at = self._arguments.ctypes.data
+        self.arguments = np.array(words, np.int64) if words else np.zeros(1, np.int64)
+        at = self.arguments.ctypes.data
         records: list[tuple[int, ...]] = []
         for task in tasks:
             grain = max(task.grain_size, 1)

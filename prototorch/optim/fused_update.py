@@ -1,0 +1,83 @@
+"""The update of all parameters of a kind in one call: a fused op for each, whose outputs are the parameters' memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from prototorch.backends.core import Backend
+from prototorch.backends.devices import backend_for
+from prototorch.backends.registry import KernelFn
+from prototorch.ops.fused import fused
+from prototorch.optim.formula import Formula, coefficient_dtype, record_formula
+from prototorch.spec import Spec
+
+__all__ = ["FusedUpdate", "update_backend"]
+
+
+@cache
+def update_backend(device: str) -> Backend:
+    """The backend that updates parameters on a device: its fastest level, for one kernel serves all shapes."""
+    return backend_for(device)
+
+
+class FusedUpdate:
+    """The bound update of some parameters of one dtype on one device.
+
+    Args:
+        formula, flags, names: as for `record_formula`; all parameters have the same coefficients.
+        arrays: for each parameter its array and those of its slots, of one shape.
+        device: where they are.
+    """
+
+    def __init__(self, formula: Formula, flags: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
+                 device: str):  # fmt: skip
+        self.arrays = [tuple(row) for row in arrays]
+        self._backend = update_backend(device)
+        dtype = str(arrays[0][0].dtype)
+        attrs = record_formula(formula, flags, names, len(arrays[0]) - 1, dtype)
+        exact = coefficient_dtype(dtype)
+        self._coefficients = np.zeros(len(names), exact)
+        self._on_device = self._backend.asarray(self._coefficients)
+        self._scalars = [self._on_device[i : i + 1].reshape(()) for i in range(len(names))]
+        steps = [self._bind(attrs, row, dtype, exact) for row in self.arrays]
+        self._is_flat = [_is_contiguous(*row) for row in self.arrays]
+        self._call = self._backend.link_rebindable(steps, operand=1)
+
+    def matches(self, arrays: Sequence[Sequence[Any]]) -> bool:
+        """Whether these are the arrays that it is bound to."""
+        return len(arrays) == len(self.arrays) and all(
+            len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+            for a, b in zip(arrays, self.arrays, strict=True)
+        )
+
+    def run(self, coefficients: Sequence[float], gradients: Sequence[Any]) -> None:
+        """Update the parameters and slots by these gradients, of the parameters' shapes and dtype."""
+        self._coefficients[:] = coefficients
+        if self._on_device is not self._coefficients:
+            self._on_device[...] = self._backend.asarray(self._coefficients)
+        xp = self._backend.xp
+        flat = [
+            (g if g.flags.c_contiguous else xp.ascontiguousarray(g)).reshape(-1) if is_flat else g
+            for g, is_flat in zip(gradients, self._is_flat, strict=True)
+        ]
+        with self._backend.run_context():
+            self._call(flat)
+
+    def _bind(self, attrs: dict[str, Any], row: Sequence[Any], dtype: str,
+              exact: str) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
+        """The op of one parameter, bound to its arrays, with the parameter's own in the gradient's stead."""
+        is_flat = _is_contiguous(*row)
+        own = tuple(a.reshape(-1) if is_flat else a for a in row)
+        spec = Spec(tuple(own[0].shape), dtype)
+        ins = (spec,) * (1 + len(own)) + (Spec((), exact),) * len(self._scalars)
+        outs = (spec,) * len(own)
+        kernel = self._backend.prepare(fused, ins, outs, attrs) if is_flat else self._backend.reference(fused, attrs)
+        return kernel, (own[0], own[0], *own[1:], *self._scalars), own
+
+
+def _is_contiguous(*arrays: Any) -> bool:
+    return all(a.flags.c_contiguous for a in arrays)
