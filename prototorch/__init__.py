@@ -59,6 +59,7 @@ _PUBLIC = {
     "regularizers": ("prototorch.regularizers", ""),
     "constraints": ("prototorch.constraints", ""),
     "data": ("prototorch.data", ""),
+    "optim": ("prototorch.optim", ""),
     "utils": ("prototorch.utils", ""),
     "caffe": ("prototorch.caffe", ""),
 }

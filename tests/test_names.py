@@ -28,6 +28,8 @@ TWICE = [
     {"layers", "caffe"},
     {"eager", "caffe"},
     {"data", "utils"},
+    {"optimizers", "optim"},
+    {"train", "optim"},
 ]
 
 

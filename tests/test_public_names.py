@@ -14,10 +14,10 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 
 NAMES = {
     "prototorch": """
-        Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights __version__
-        autograd caffe callbacks compile constraints data default_generator errors generate grad gradients group
-        initializers layers load_model losses manual_seed metrics models nn ops optimizers read_weights
-        regularizers schedules training utils
+        Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
+        __version__ autograd caffe callbacks compile constraints data default_generator errors generate grad
+        gradients group initializers layers load_model losses manual_seed metrics models nn ops optim
+        optimizers read_weights regularizers schedules training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
@@ -82,6 +82,9 @@ NAMES = {
         ArrayDataset Batch BatchContext BatchStream BoundDataset DATASET_NAMES Data DataWarning Dataset
         ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec as_dataset bind
         check_dataset check_overlap open_image_files open_source register_array_format
+    """,
+    "optim": """
+        ASGD Adadelta Adagrad Adam AdamW Adamax NAdam Optimizer RAdam RMSprop Rprop SGD
     """,
     "utils": "data",
     "utils.data": """

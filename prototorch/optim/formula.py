@@ -1,4 +1,4 @@
-"""The formula of an optimizer as one fused op: it is written in ops, recorded once, and runs in one pass over memory."""
+"""The formula of an optimizer as one fused op: written in ops, recorded once, run in one pass over memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def record_formula(
     coefficients = [graph.input(name, Spec((), exact)) for name in names]
     with use_interpreter(graph):
         weight, gradient, *slots = [a if dtype == exact else ops.cast(a, dtype=exact) for a in arrays]
-        results = formula(flags, weight, gradient, SimpleNamespace(**dict(zip(names, coefficients, strict=True))), *slots)
+        results = formula(
+            flags, weight, gradient, SimpleNamespace(**dict(zip(names, coefficients, strict=True))), *slots
+        )
         outputs = [r if dtype == exact else ops.cast(r, dtype=dtype) for r in results]
     return _program(graph, [*arrays, *coefficients], outputs)
 

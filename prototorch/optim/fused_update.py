@@ -11,17 +11,24 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
 from prototorch.backends.registry import KernelFn
+from prototorch.eager.tensor import Tensor
 from prototorch.ops.fused import fused
 from prototorch.optim.formula import Formula, coefficient_dtype, record_formula
 from prototorch.spec import Spec
 
-__all__ = ["FusedUpdate", "update_backend"]
+__all__ = ["FusedUpdate", "cpu_backend", "update_backend"]
 
 
 @cache
-def update_backend(device: str) -> Backend:
-    """The backend that updates parameters on a device: its fastest level, for one kernel serves all shapes."""
-    return backend_for(device)
+def cpu_backend() -> Backend:
+    """The backend that updates parameters in the memory of the host."""
+    return backend_for("cpu")
+
+
+def update_backend(tensor: Tensor) -> Backend:
+    """The backend that updates a tensor: on the CPU the fastest level, for one compiled kernel serves all shapes."""
+    backend: Backend = tensor.interpreter.backend
+    return backend if backend.has_device_memory else cpu_backend()
 
 
 class FusedUpdate:
@@ -30,13 +37,13 @@ class FusedUpdate:
     Args:
         formula, flags, names: as for `record_formula`; all parameters have the same coefficients.
         arrays: for each parameter its array and those of its slots, of one shape.
-        device: where they are.
+        backend: that of their memory, see `update_backend`.
     """
 
     def __init__(self, formula: Formula, flags: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
-                 device: str):  # fmt: skip
+                 backend: Backend):  # fmt: skip
         self.arrays = [tuple(row) for row in arrays]
-        self._backend = update_backend(device)
+        self._backend = backend
         dtype = str(arrays[0][0].dtype)
         attrs = record_formula(formula, flags, names, len(arrays[0]) - 1, dtype)
         exact = coefficient_dtype(dtype)

@@ -1,0 +1,84 @@
+"""The state of an optimizer in PyTorch's form: parameters by number, groups as dicts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.functions.creation import tensor
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
+
+#: states that are one number for the whole parameter
+NUMBERS = ("step", "mu_product", "eta", "mu")
+
+__all__ = ["load_states", "states_by_index"]
+
+
+def states_by_index(state: Mapping[Any, Any], groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``{"state": ..., "param_groups": ...}`` with numbers in place of the parameters, in the groups' order."""
+    order: dict[int, int] = {}
+    for group in groups:
+        for p in group["params"]:
+            order.setdefault(id(p), len(order))
+    packed = [{**group, "params": [order[id(p)] for p in group["params"]]} for group in groups]
+    return {
+        "state": {order[id(k)] if isinstance(k, Tensor) else k: value for k, value in state.items()},
+        "param_groups": packed,
+    }
+
+
+def load_states(
+    state_dict: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]
+) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
+    """The states by parameter, and the groups, that a state dict gives an optimizer with these groups.
+
+    Raises UsageError where it does not have the same numbers of groups and parameters, or shapes.
+    """
+    for key in ("state", "param_groups"):
+        if key not in state_dict:
+            raise UsageError(f"a state dict of an optimizer has 'state' and 'param_groups'; this one has no {key!r}")
+    given = state_dict["param_groups"]
+    if len(given) != len(groups):
+        raise UsageError(f"the state dict has {len(given)} parameter groups, the optimizer has {len(groups)}")
+    params: dict[Any, Tensor] = {}
+    for number, (theirs, ours) in enumerate(zip(given, groups, strict=True)):
+        if len(theirs["params"]) != len(ours["params"]):
+            raise UsageError(
+                f"parameter group {number} of the state dict has {len(theirs['params'])} parameters, that of the "
+                f"optimizer {len(ours['params'])}"
+            )
+        params.update(zip(theirs["params"], ours["params"], strict=True))
+    state = {}
+    for key, value in state_dict["state"].items():
+        p = params.get(key)
+        state[key if p is None else p] = copy.deepcopy(value) if p is None else _state_of(p, value)
+    loaded = []
+    for theirs, ours in zip(given, groups, strict=True):
+        group = {name: copy.deepcopy(value) for name, value in theirs.items() if name != "params"}
+        if "param_names" in ours and "param_names" not in theirs:
+            group["param_names"] = ours["param_names"]
+        loaded.append({**group, "params": ours["params"]})
+    return state, loaded
+
+
+def _state_of(p: Tensor, value: Any, name: str = "") -> Any:
+    """A state in the parameter's dtype and on its device; `NUMBERS` remain on the CPU."""
+    if isinstance(value, Mapping):
+        return {key: _state_of(p, item, str(key)) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return type(value)(_state_of(p, item, name) for item in value)
+    if not (hasattr(value, "detach") or isinstance(value, np.ndarray)):
+        return copy.deepcopy(value)
+    found = value.detach().cpu().numpy() if hasattr(value, "cpu") else np.asarray(value)
+    if found.ndim and tuple(found.shape) != tuple(p.shape):
+        raise UsageError(
+            f"the state {name!r} of the state dict has shape {list(found.shape)}, its parameter {list(p.shape)}"
+        )
+    if name in NUMBERS:  # PyTorch gives all of them but the step the parameter's dtype
+        return tensor(np.array(found, found.dtype if name == "step" else p.spec.dtype))
+    state: Tensor = p.interpreter.constant(found.astype(p.spec.dtype))
+    return state
