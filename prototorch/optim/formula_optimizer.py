@@ -13,7 +13,7 @@ from prototorch.errors import UsageError
 from prototorch.optim.fused_update import FusedUpdate, update_backend
 from prototorch.optim.optimizer import Optimizer
 
-__all__ = ["FormulaOptimizer", "check_betas", "check_options", "check_range", "filled"]
+__all__ = ["FormulaOptimizer", "check_betas", "check_options", "check_range", "full_tensor"]
 
 Progress = tuple[float, ...]  #: numbers of a parameter's state that its coefficients depend on, such as its step
 
@@ -33,7 +33,7 @@ class FormulaOptimizer(Optimizer):
 
     def initial_slot(self, group: dict[str, Any], name: str, p: Tensor) -> Tensor:
         """A slot before the first step; zeros."""
-        return filled(p, 0.0)
+        return full_tensor(p, 0.0)
 
     def initial_numbers(self, group: dict[str, Any]) -> dict[str, float]:
         """The numbers of a parameter's state, by name, before the first step."""
@@ -129,7 +129,7 @@ def _refuse_gradient(p: Tensor, gradient: Tensor) -> NoReturn:
     )
 
 
-def filled(p: Tensor, value: float) -> Tensor:
+def full_tensor(p: Tensor, value: float) -> Tensor:
     """A tensor like a parameter, of one value."""
     made: Tensor = p.interpreter.zeros(p.spec)
     p.interpreter.write(made, p.interpreter.constant(np.asarray(value, p.spec.dtype)))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from prototorch import ops
 from prototorch.eager.tensor import Tensor
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, filled
+from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, full_tensor
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 
@@ -109,7 +109,7 @@ class Adagrad(FormulaOptimizer):
         return ("sum",)
 
     def initial_slot(self, group: dict[str, Any], name: str, p: Tensor) -> Tensor:
-        return filled(p, float(group["initial_accumulator_value"]))
+        return full_tensor(p, float(group["initial_accumulator_value"]))
 
     def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
         return _Flags(group["maximize"])

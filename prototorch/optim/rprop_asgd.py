@@ -9,7 +9,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, filled
+from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, full_tensor
 
 __all__ = ["ASGD", "Rprop"]
 
@@ -47,7 +47,7 @@ class Rprop(FormulaOptimizer):
         return ("prev", "step_size")
 
     def initial_slot(self, group: dict[str, Any], name: str, p: Tensor) -> Tensor:
-        return filled(p, float(group["lr"]) if name == "step_size" else 0.0)
+        return full_tensor(p, float(group["lr"]) if name == "step_size" else 0.0)
 
     def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
         return _Flags(group["maximize"])
