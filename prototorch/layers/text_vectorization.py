@@ -52,7 +52,9 @@ class TextVectorization(Tokenizer):
     split: Literal["whitespace", "character"] | None = field(
         default="whitespace", doc="Where a text is split; none: the whole text is one token."
     )
-    vocabulary: str | list[str] = field(default=(), doc="The tokens after the special ones, or the path of a file.")
+    vocabulary: str | list[str] | None = field(
+        default=None, doc="The tokens after the special ones, or the path of a file."
+    )
 
     examples = [
         example("TextVectorization { max_tokens: 1000  output_sequence_length: 5 }", inputs=[(5,)]),
@@ -174,7 +176,7 @@ class TextVectorization(Tokenizer):
                 f"{self.name or 'TextVectorization'}: it has no vocabulary yet: adapt(texts) learns one, and so does "
                 "fit; or give vocabulary: a list of tokens, or the path of a file"
             )
-        return tuple(self.vocabulary)
+        return tuple(self.vocabulary or ())
 
     def _ids(self) -> dict[str, int]:
         """Token -> id, made once for a vocabulary."""

@@ -60,6 +60,8 @@ def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
     that reads none, and for a tokenizer without a vocabulary.
     """
     inputs = text_inputs(net)
+    if not inputs:
+        return x
     names = [node.name for node in net.inputs]
     if isinstance(x, Mapping):
         given = dict(x)
