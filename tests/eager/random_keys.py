@@ -16,7 +16,7 @@ def _indices(rng: np.random.Generator, n: int) -> Any:
     if kind == 0:
         return torch.tensor(a)
     if kind == 1:
-        return a.tolist()
+        return a.reshape(-1).tolist()  # a list of lists alone is a tuple of lists to PyTorch, with a warning
     return a if kind == 2 else torch.tensor(a, dtype=torch.int32)
 
 
