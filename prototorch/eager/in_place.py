@@ -32,7 +32,8 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
     _check_shape(target, value, name)
     if target.is_overlapping():
         raise UsageError(
-            f"{name}: several elements of the tensor share one memory location (after expand); clone() it first"
+            f"{name}: several elements of the tensor share one memory location (after expand or unfold); clone() it "
+            "first"
         )
     is_recorded = recording.get() and target.spec.is_float and (target.requires_grad or value.requires_grad)
     if is_recorded:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Storage", "VariableStorage"]
+__all__ = ["Storage", "VariableStorage", "has_overlap"]
 
 
 class Storage:
@@ -44,3 +45,18 @@ class VariableStorage(Storage):
     def mark_changed(self) -> None:
         self._own_changes += 1
         self.variables.versions.mark_changed(self.name)
+
+
+def has_overlap(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """Whether elements of an array share memory: a dimension's steps are shorter than what the finer ones reach over.
+
+    It is exact for slices, transposed arrays, repeated elements and windows.
+    """
+    if 0 in shape:
+        return False
+    reach = itemsize
+    for step, n in sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if step < reach:
+            return True
+        reach += step * (n - 1)
+    return False

@@ -18,10 +18,9 @@ from prototorch.eager.dtype import DTYPES, DType
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.size import Size
-from prototorch.eager.storage import Storage
+from prototorch.eager.storage import Storage, has_overlap
 from prototorch.errors import GradientError, UsageError, warn_user
 from prototorch.ops.operators import OperatorMixin
-from prototorch.ops.reduce import broadcast_to
 from prototorch.ops.view_update import apply_view_steps
 from prototorch.spec import Spec
 
@@ -165,8 +164,9 @@ class Tensor(OperatorMixin):
         return None if self._view is None else self._view.base
 
     def is_overlapping(self) -> bool:
-        """Whether several elements share one memory location (after `expand`)."""
-        return self._view is not None and any(name == broadcast_to.name for name, _ in self._view.steps)
+        """Whether several elements share one memory location (after `expand`, or `unfold` with a small step)."""
+        array = self._array
+        return not array.flags.c_contiguous and has_overlap(array.shape, array.strides, self.dtype.itemsize)
 
     @property
     def data(self) -> Tensor:

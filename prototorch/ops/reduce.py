@@ -18,6 +18,7 @@ from prototorch.ops.facts import (
     no_flops,
 )
 from prototorch.ops.operators import OPS
+from prototorch.ops.strided_array import as_strided
 from prototorch.spec import Spec
 
 AxisLike = int | tuple[int, ...] | None
@@ -189,7 +190,11 @@ class BroadcastTo(Op):
         return xp.broadcast_to(x, shape)
 
     def array_view(self, array: Any, shape: tuple[int, ...]) -> Any:
-        return array.__array_namespace__().broadcast_to(array, shape)
+        extra = len(shape) - array.ndim
+        repeated = (n != m for n, m in zip(array.shape, shape[extra:], strict=True))
+        strides = (0,) * extra + tuple(0 if r else step for r, step in zip(repeated, array.strides, strict=True))
+        # by broadcast_to it would be read-only, and its parts are written to
+        return as_strided(array, shape, strides)
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         return ins[0].ndim == outs[0].ndim

@@ -8,14 +8,11 @@ from prototorch.ops.core import Op
 from prototorch.ops.facts import no_flops
 from prototorch.ops.operators import OPS
 from prototorch.ops.reduce import normalize_axes
+from prototorch.ops.strided_array import as_strided
+from prototorch.ops.view_update import view_update
 from prototorch.spec import Spec
 
 __all__ = ["diagonal", "sliding_windows"]
-
-
-def _as_strided(array: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """An array over the memory of another, by NumPy or CuPy."""
-    return array.__array_namespace__().lib.stride_tricks.as_strided(array, shape, strides)
 
 
 class Diagonal(Op):
@@ -24,6 +21,12 @@ class Diagonal(Op):
     offset: of the diagonal; above the main one where it is positive, below it where it is negative.
     """
 
+    derivatives = (
+        lambda g, y, x, axes, offset=0: view_update(
+            OPS["full"](shape=tuple(x.shape), value=0, dtype=x.dtype), g,
+            steps=(("diagonal", (("axes", tuple(axes)), ("offset", offset))),),
+        ),
+    )  # fmt: skip
     flops = no_flops
 
     def infer_spec(self, x: Spec, axes: tuple[int, int], offset: int = 0) -> Spec:
@@ -54,7 +57,7 @@ class Diagonal(Op):
         order = (*(axis for axis in range(array.ndim) if axis not in (first, second)), first, second)
         array = array.transpose(order)[..., max(-offset, 0) :, max(offset, 0) :]
         count, strides = min(array.shape[-2:]), array.strides
-        return _as_strided(array, (*array.shape[:-2], count), (*strides[:-2], strides[-2] + strides[-1]))
+        return as_strided(array, (*array.shape[:-2], count), (*strides[:-2], strides[-2] + strides[-1]))
 
 
 def _diagonal_size(n: int, m: int, offset: int) -> int:
@@ -65,6 +68,7 @@ class SlidingWindows(Op):
     """All windows of ``size`` elements along an axis, ``step`` apart: the axis then counts the windows, and a new last
     axis the elements of one."""
 
+    derivatives = (lambda g, y, x, axis, size, step: _add_windows(g, axis % x.ndim, step, x.shape[axis]),)
     flops = no_flops
 
     def infer_spec(self, x: Spec, axis: int, size: int, step: int) -> Spec:
@@ -79,8 +83,7 @@ class SlidingWindows(Op):
     def decompose(self, x: Any, axis: int, size: int, step: int) -> Any:
         (axis,) = normalize_axes(axis, x.ndim, self)
         count = (x.shape[axis] - size) // step + 1
-        indices = tuple(w * step + i for w in range(count) for i in range(size))
-        x = OPS["static_gather"](x, indices=indices, axis=axis)
+        x = OPS["static_gather"](x, indices=_window_indices(count, size, step), axis=axis)
         x = OPS["reshape"](x, shape=(*x.shape[:axis], count, size, *x.shape[axis + 1 :]))
         rest = tuple(a for a in range(x.ndim) if a != axis + 1)
         return OPS["transpose"](x, order=(*rest, axis + 1))
@@ -90,7 +93,21 @@ class SlidingWindows(Op):
         count = (array.shape[axis] - size) // step + 1
         shape = (*array.shape[:axis], count, *array.shape[axis + 1 :], size)
         strides = array.strides
-        return _as_strided(array, shape, (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]))
+        return as_strided(array, shape, (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]))
+
+
+def _window_indices(count: int, size: int, step: int) -> tuple[int, ...]:
+    """The indices of the elements of all windows, window by window."""
+    return tuple(window * step + i for window in range(count) for i in range(size))
+
+
+def _add_windows(g: Any, axis: int, step: int, n: int) -> Any:
+    """The adjoint of `sliding_windows`: the elements of all windows added at their positions along an axis."""
+    count, size = g.shape[axis], g.shape[-1]
+    order = (*range(axis + 1), g.ndim - 1, *range(axis + 1, g.ndim - 1))
+    g = OPS["transpose"](g, order=order)
+    g = OPS["reshape"](g, shape=(*g.shape[:axis], count * size, *g.shape[axis + 2 :]))
+    return OPS["static_scatter_add"](g, indices=_window_indices(count, size, step), axis=axis, size=n)
 
 
 diagonal, sliding_windows = Diagonal(), SlidingWindows()

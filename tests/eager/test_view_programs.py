@@ -119,7 +119,7 @@ def _view(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[str, tuple[
         ("movedim", (0, -1)),
     ]  # fmt: skip
     name, args = every[rng.integers(len(every))]
-    return ("reshape", shape) if name == "view_as_itself" else (name, args)
+    return ("reshape", (shape,)) if name == "view_as_itself" else (name, args)
 
 
 def random_program(seed: int, length: int) -> Program:
@@ -138,12 +138,29 @@ def random_program(seed: int, length: int) -> Program:
     return program
 
 
+def _is_known_difference(got: dict[str, Any], want: dict[str, Any]) -> bool:
+    """Where PyTorch refuses what is well defined, and what is refused here alone."""
+    theirs = (
+        "refer to a single memory location",  # the value overlaps what it is written to: it is read first here
+        "has been modified by an inplace operation",  # x.mul_(x): what the derivative reads is copied first here
+        "a leaf Variable that requires grad",  # a view from before its tensor had a gradient
+    )
+    ours = (
+        "several elements of the tensor share one memory location",  # PyTorch writes to unfold()'s overlapping windows
+        "was not computed from any tensor",  # all has been overwritten by numbers: PyTorch's gradient is zeros
+    )
+    refused_there = any(words in want.get("message", "") for words in theirs)
+    return refused_there or any(words in got.get("message", "") for words in ours)
+
+
 def compare(seed: int, length: int) -> None:
     program = random_program(seed, length)
     want, got = program.run(torch), program.run(pt)
     text = "\n".join([f"shapes {[a.shape for a in program.leaves]}", *(s for s, _ in program.statements)])
     about = f"seed {seed}\n{text}\nPyTorch: {want.get('message')}\nhere: {got.get('message')}"
-    assert got.get("raised") == want.get("raised"), about
+    if got.get("raised") != want.get("raised"):
+        assert _is_known_difference(got, want), about
+        return
     if "raised" in want:
         return
     for a, b in zip(got["tensors"], want["tensors"], strict=True):
@@ -156,12 +173,14 @@ def compare(seed: int, length: int) -> None:
     assert got["views"] == want["views"], about
 
 
+@pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors")
 @pytest.mark.parametrize("seed", range(150))
 def test_random_programs(seed):
     compare(seed, 8)
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Use of .* on expanded tensors")
 @pytest.mark.parametrize("block", range(20))
 def test_many_random_programs(block):
     for seed in range(1000 + 200 * block, 1200 + 200 * block):
