@@ -15,13 +15,13 @@ from prototorch.compiler.signature import map_tensors
 from prototorch.compiler.trace import CapturedArray, TraceInterpreter
 from prototorch.compiler.trace_result import ResultTensor, TraceResult
 from prototorch.eager.storage import Storage
-from prototorch.eager.tape import SavedArray
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.view_info import ViewInfo
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.ops.view_update import array_view
 from prototorch.runtime.executor import make_executor
+from prototorch.spec import Spec
 
 __all__ = ["CompiledCall"]
 
@@ -88,23 +88,28 @@ class CompiledCall:
         for k, name in result.argument_updates:
             arguments[k]._array[...] = arrays[name]
             arguments[k].storage.mark_changed()
-        tensors: dict[int, Tensor] = {}
-        given = self._give(arguments, arrays, tensors)
+        tensors = {key: self._tensor(source, arguments, arrays) for key, source in result.tensors.items()}
         if self._gradient is not None:
             self._record(arguments, arrays, tensors)
+        self._set_grads(arguments, arrays)
         if result.escaped:
             self._materialize_escaped(arguments, arrays)
-        return given
+        if isinstance(result.value, Tensor):
+            return tensors.get(id(result.value), result.value)
+        return map_tensors(result.value, lambda t: tensors.get(id(t), t))
 
     def _record(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray],
-                tensors: Mapping[int, Tensor]) -> None:  # fmt: skip
-        """Put the call on the tape."""
+                tensors: dict[int, Tensor]) -> None:  # fmt: skip
+        """Put the call on the tape, and the results that have a gradient in the place of those that have none."""
         assert self._gradient is not None
         trace = self._gradient.trace
-        saved = [SavedArray(arrays[one], None) if isinstance(one, str) else SavedArray(one.array, one.tensor.storage)
-                 for one in self.result.saved]  # fmt: skip
+        saved = [self._wrap(arrays[one]) if isinstance(one, str) else one.tensor for one in self.result.saved]
         leaves = [arguments[leaf] if isinstance(leaf, int) else leaf for leaf in trace.leaves]
-        self._gradient.record(leaves, [tensors[id(t)] for t in trace.outputs], saved)
+        placed = self._gradient.record(leaves, [tensors[id(t)] for t in trace.outputs], saved)
+        tensors.update((id(t), new) for t, new in zip(trace.outputs, placed, strict=True))
+
+    def _wrap(self, array: np.ndarray) -> Tensor:
+        return make_tensor(array, Spec(array.shape, array.dtype.name), self._host, Storage())
 
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
         for array, _ in self._written:
@@ -115,25 +120,11 @@ class CompiledCall:
                         "a clone() of it"
                     )
 
-    def _give(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray], tensors: dict[int, Tensor]) -> Any:
-        """What the function returns; the tensors in it also by the id of the traced ones."""
-        result = self.result
-
-        def tensor_of(source: ResultTensor) -> Tensor:
-            key = id(source.traced)
-            if key not in tensors:
-                tensors[key] = self._tensor(source, arguments, arrays)
-            return tensors[key]
-
-        for leaf, source in result.leaf_grads:
+    def _set_grads(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> None:
+        for leaf, source in self.result.leaf_grads:
             leaf.grad = None if source is None else self._tensor(source, arguments, arrays)
-        for k, source in result.argument_grads:
+        for k, source in self.result.argument_grads:
             arguments[k].grad = None if source is None else self._tensor(source, arguments, arrays)
-        sources = result.tensors
-        if isinstance(result.value, Tensor):
-            source = sources.get(id(result.value))
-            return result.value if source is None else tensor_of(source)
-        return map_tensors(result.value, lambda t: tensor_of(sources[id(t)]) if id(t) in sources else t)
 
     def _tensor(self, source: ResultTensor, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> Tensor:
         """A result: elements of its own, a tensor from outside, or a view of one."""

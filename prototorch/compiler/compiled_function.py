@@ -64,13 +64,13 @@ class CompiledFunction:
         guards = Guards(self.function, (*args, *options.values()))
         trace = TraceInterpreter(host)
         leaves = {**guards.tensors, **{id(t): t for t in tensors}}
-        trace.initial_grads.update({k: t.grad for k, t in leaves.items() if t.requires_grad})
+        trace.initial_grads.update({k: t.grad for k, t in leaves.items() if t.requires_grad and t.is_leaf})
         traced: dict[int, Tensor] = {}
         arguments = []
         for k, t in enumerate(tensors):
             own = traced[id(t)] = trace.argument(k, t)
             arguments.append(own)
-        grads = [None if t.grad is None else traced.get(id(t.grad)) for t in tensors]
+        grads = [traced.get(id(t.grad)) if t.is_leaf and t.grad is not None else None for t in tensors]
         for own, grad in zip(arguments, grads, strict=True):
             own.grad = grad
         token = active_trace.set(trace)

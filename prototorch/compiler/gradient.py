@@ -13,15 +13,16 @@ from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.compiler.traced_array import TracedArray
 from prototorch.eager.backward import run_backward
+from prototorch.eager.edge import Edge
+from prototorch.eager.function import Function
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.storage import Storage
-from prototorch.eager.tape import Edge, SavedArray
 from prototorch.eager.tensor import Tensor, make_tensor
-from prototorch.errors import UsageError
+from prototorch.errors import GradientError, UsageError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.plan import make_plan
-from prototorch.ops.core import Op
 from prototorch.runtime.executor import make_executor
+from prototorch.spec import Spec
 
 __all__ = ["CompiledGradient", "GradientTrace", "trace_gradient"]
 
@@ -106,9 +107,10 @@ class CompiledGradient:
         self._run: Callable[..., Any] | None = None
         self._needed: tuple[str, ...] = ()
 
-    def record(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], saved: Sequence[SavedArray]) -> None:
-        """Put one call on the tape."""
-        self.host.record(_CompiledCallOp(self, saved), tuple(leaves), {}, tuple(outputs))
+    def record(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], saved: Sequence[Tensor]) -> tuple[Any, ...]:
+        """Put one call on the tape: the outputs with their place on it. saved: what the backward pass reads."""
+        placed: tuple[Any, ...] = _CompiledCall.apply(self, list(saved), list(outputs), *leaves)
+        return placed
 
     def gradients(self, seeds: Sequence[np.ndarray], saved: Sequence[Any]) -> dict[int, np.ndarray]:
         """The gradients of the leaves by position."""
@@ -121,36 +123,33 @@ class CompiledGradient:
         return {k: np.array(outputs[f"{k}"]) for k in self.trace.gradients}
 
 
-class _CompiledCallOp(Op):
-    """One call of a compiled function, as the op of its tape entry."""
+class _CompiledCall(Function):
+    """One call of a compiled function on the tape."""
 
-    name = "compiled_function"
+    @staticmethod
+    def forward(
+        ctx: Any, gradient: CompiledGradient, saved: list[Tensor], outputs: list[Tensor], *leaves: Tensor
+    ) -> Any:
+        """The outputs are there already."""
+        ctx.gradient, ctx.num_leaves = gradient, len(leaves)
+        ctx.save_for_backward(*saved)
+        return tuple(outputs)
 
-    def __init__(self, gradient: CompiledGradient, saved: Sequence[SavedArray]):
-        self._gradient = gradient
-        self._saved: list[SavedArray] = list(saved)
-
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
-        gradient = self._gradient
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        """Run the plan of the backward pass."""
+        gradient: CompiledGradient = ctx.gradient
         if gradient.trace.failure:
-            raise UsageError(f"in {gradient.name}, a compiled function: {gradient.trace.failure}")
+            raise GradientError(f"in {gradient.name}, a compiled function: {gradient.trace.failure}")
         if recording.get():
-            raise UsageError(
+            raise GradientError(
                 f"{gradient.name} is compiled, and its gradient cannot be differentiated again (create_graph=True): "
                 "leave it uncompiled, or compute the second derivative inside of it"
             )
-        specs = [v.spec for v in gradient.trace.outputs]
-        seeds = [np.zeros(s.shape, s.dtype) if g is None else g.array for g, s in zip(grads, specs, strict=True)]
-        saved = [one.unpack(self, f"saved value {k}", value.spec)
-                 for k, (one, value) in enumerate(zip(self._saved, gradient.trace.saved, strict=True))]  # fmt: skip
-        found = gradient.gradients(seeds, saved)
-        host = gradient.host
-        return [
-            make_tensor(found[k], inputs[k].spec, host, Storage()) if need and k in found else None
-            for k, need in enumerate(needs)
+        found = gradient.gradients([g.array for g in grads], [t.array for t in ctx.saved_tensors])
+        host, leaves = gradient.host, range(ctx.num_leaves)
+        given = [
+            make_tensor(found[k], Spec(found[k].shape, found[k].dtype.name), host, Storage()) if k in found else None
+            for k in leaves
         ]
-
-    def release(self) -> None:
-        """Give the saved arrays away."""
-        self._saved = []
+        return (None, None, None, *given)
