@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.precision import numpy_dtype
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.spec import FLOAT_DTYPES, Spec
 
@@ -68,6 +69,8 @@ def as_dtype(value: Any) -> DType:
     Raises UsageError where there is no such type (complex, quantized, strings).
     """
     if type(value) is DType:
+        if value == "bfloat16":
+            numpy_dtype("bfloat16")
         return value
     if value is float:
         return _default
@@ -80,6 +83,8 @@ def as_dtype(value: Any) -> DType:
         raise UsageError(
             f"there is no element type {name!r}; there are {', '.join(_NAMES)}.{did_you_mean(name, _NAMES)}"
         )
+    if name == "bfloat16":
+        numpy_dtype(name)  # NumPy learns it, or a BackendError says what is missing
     return DTYPES[name]
 
 

@@ -34,6 +34,7 @@ def tensor_function(function: Any = None, *, name: str = "", method: bool = True
     result. aliases: further names."""
 
     def register(function: _Function) -> _Function:
+        function = _refuse_other_values(function, name or function.__name__.rstrip("_"))
         for known in (name or function.__name__.rstrip("_"), *aliases):
             FUNCTIONS[known] = takes_symbols(function, known)
             if method:
@@ -62,6 +63,23 @@ def takes_symbols(function: Callable[..., Any], name: str) -> Callable[..., Any]
         return function(*args, **options) if symbol is None else symbol.call_function(name, args, options)
 
     return call
+
+
+def _refuse_other_values(function: _Function, name: str) -> _Function:
+    """The function, where a call with another value in the place of the tensor raises UsageError."""
+
+    @wraps(function)
+    def with_check(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except AttributeError as error:
+            values = [v for v in (*args, *options.values()) if not hasattr(v, "interpreter")]
+            if any(getattr(error, "obj", None) is v for v in values):
+                kind = type(error.obj).__name__
+                raise UsageError(f"{name}: expected a tensor, got {kind}") from None
+            raise
+
+    return with_check  # type: ignore[return-value]
 
 
 def tensor_method(function: Any = None, *, name: str = "") -> Any:

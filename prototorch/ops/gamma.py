@@ -83,6 +83,15 @@ def zeta_array(xp: Any, s: Any, q: Any) -> Any:
     return xp.where((s == 1) | (q == 0), infinity, total)
 
 
+def _cotangent_derivative(n: int) -> list[int]:
+    """The n-th derivative of the cotangent as a polynomial of the cotangent: coefficients, the constant one first."""
+    p = [0, 1]
+    for _ in range(n):
+        derivative = [k * c for k, c in enumerate(p)][1:]
+        p = [-(a + b) for a, b in zip([*derivative, 0, 0], [0, 0, *derivative], strict=True)]
+    return p
+
+
 def _in_float64(xp: Any, function: Any, *arrays: Any) -> Any:
     return xp.astype(function(xp, *(xp.astype(a, xp.float64) for a in arrays)), arrays[0].dtype)
 
@@ -108,7 +117,7 @@ class Digamma(UnaryOp):
 
 
 class Polygamma(UnaryOp):
-    """``polygamma(x, n=)``: the n-th derivative of digamma, n >= 1. NaN for negative x where n > 1."""
+    """``polygamma(x, n=)``: the n-th derivative of digamma, n >= 1."""
 
     derivatives = (lambda g, y, x, n: g * polygamma(x, n=n + 1),)
     flops = flops_per_output(80)
@@ -120,13 +129,14 @@ class Polygamma(UnaryOp):
 
     def reference(self, xp: Any, x: Any, n: int) -> Any:
         def in_float64(xp: Any, x: Any) -> Any:
-            if n == 1:  # reflection: psi1(x) + psi1(1 - x) = (pi / sin(pi x)) ** 2
-                is_left = x < 0
-                z = zeta_array(xp, xp.full((), 2.0, dtype=x.dtype), xp.where(is_left, 1 - x, x))
-                sine = xp.sin(_reduced_angle(xp, x))
-                return xp.where(is_left, math.pi**2 / (sine * sine) - z, z)
-            s = xp.full((), n + 1.0, dtype=x.dtype)
-            return zeta_array(xp, s, x) * (math.factorial(n) * (-1) ** (n + 1))
+            is_left, s = x < 0, xp.full((), n + 1.0, dtype=x.dtype)
+            y = zeta_array(xp, s, xp.where(is_left, 1 - x, x)) * (math.factorial(n) * (-1) ** (n + 1))
+            angle = _reduced_angle(xp, x)
+            cotangent = xp.cos(angle) / xp.sin(angle)
+            total = xp.zeros_like(x)
+            for c in reversed(_cotangent_derivative(n)):
+                total = total * cotangent + c
+            return xp.where(is_left, y * (-1) ** n - total * math.pi ** (n + 1), y)
 
         return _in_float64(xp, in_float64, x)
 

@@ -29,6 +29,15 @@ def above_one(*shape, seed=0):
     return positive(*shape, seed=seed) + 1
 
 
+def reflection(x, n):
+    """Polygamma of negative numbers by the recurrence psi(x) = psi(x + 1) - (-1) ** n n! / x ** (n + 1)."""
+    total = np.zeros_like(x)
+    while (x < 0).any():
+        total -= np.where(x < 0, (-1.0) ** n * math.factorial(n) / x ** (n + 1), 0.0)
+        x = np.where(x < 0, x + 1, x)
+    return total + torch.polygamma(n, torch.tensor(x, dtype=torch.float64)).numpy()
+
+
 UNARY = {
     "tan": (math.tan, fraction),
     "asin": (math.asin, fraction),
@@ -66,6 +75,8 @@ for n in (1, 2, 3):
     for shape in ((), (7,), (0, 3)):
         case("polygamma", positive(*shape), attrs={"n": n}, tolerance=3e-9,
              oracle=by_torch(lambda x, n: torch.polygamma(n, x)))  # fmt: skip
+    case("polygamma", np.array([-0.3, -2.7, -1.5]), attrs={"n": n}, tolerance=3e-9, gradient=False,
+         oracle=reflection)  # fmt: skip
 for a, b in PAIRS:
     case("hurwitz_zeta", above_one(*a), positive(*b), constant=(0,), oracle=by_torch(torch.special.zeta))
     case("atan2", normal(*a), positive(*b), oracle=each(math.atan2))

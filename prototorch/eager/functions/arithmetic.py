@@ -17,7 +17,7 @@ def _is_float(x: Any) -> bool:
     return as_dtype(str(x.dtype)).is_floating_point
 
 
-def _scaled(name: str, alpha: Any, a: Any, b: Any) -> Any:
+def _scale(name: str, alpha: Any, a: Any, b: Any) -> Any:
     """b * alpha, where a result of the common element type can take it."""
     if alpha == 1:
         return b
@@ -33,7 +33,7 @@ def _scaled(name: str, alpha: Any, a: Any, b: Any) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other (torch.add)."""
     a, b = promote("add", input, other)
-    return ops.logical_or(a, b) if str(a.dtype) == "bool" else ops.add(a, _scaled("add", alpha, a, b))
+    return ops.logical_or(a, b) if str(a.dtype) == "bool" else ops.add(a, _scale("add", alpha, a, b))
 
 
 @tensor_function(in_place=True, aliases=("subtract",))
@@ -44,7 +44,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         if str(getattr(value, "dtype", "")) == "bool" or isinstance(value, bool):
             raise UsageError("sub: - is not defined for bool operands; use ^ or logical_xor, or cast them")
     a, b = promote("sub", input, other)
-    return ops.subtract(a, _scaled("sub", alpha, a, b))
+    return ops.subtract(a, _scale("sub", alpha, a, b))
 
 
 @tensor_function
@@ -144,10 +144,17 @@ def pow(input: Any, exponent: Any) -> Any:
     if str(a.dtype) == "bool":
         return ops.logical_or(a, ops.logical_not(b))
     if not _is_float(a):
-        if hasattr(b.interpreter, "backend") and bool((b.numpy() < 0).any()):
-            raise UsageError("pow: integers to negative integer powers are no integers; cast them to float")
-        return ops.power(a, b)
+        return _integer_power(a, b)
     return ops.power(a, b)
+
+
+def _integer_power(a: Any, b: Any) -> Any:
+    """Integers to integer powers; to negative ones the integer part of the result: 1, -1 or 0, as in PyTorch."""
+    zero, one = ops.zeros_like(a), ops.ones_like(a)
+    is_negative = ops.less(b, zero)
+    sign = ops.where(ops.equal(ops.remainder(b, one + one), zero), one, -one)
+    small = ops.where(ops.equal(a, one), one, ops.where(ops.equal(a, -one), sign, zero))
+    return ops.where(is_negative, small, ops.power(a, ops.where(is_negative, zero, b)))
 
 
 def _number_power(x: Any, power: Any) -> Any:

@@ -93,22 +93,24 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     return x
 
 
-def _nan_of(x: Any, bound: Any) -> Any:
-    return ops.where(ops.isnan(bound), bound, x) if _is_float(x) else x
+def _nan_of(x: Any, limit: Any) -> Any:
+    return ops.where(ops.isnan(limit), limit, x) if _is_float(x) else x
 
 
 @tensor_function(in_place=True)
 @accepts_out
 def clamp_min(input: Any, min: Any) -> Any:
     """Elements that are at least ``min``, a number or a tensor (torch.clamp_min)."""
-    return clamp(input, min=min)
+    a, b = promote("clamp_min", input, min)
+    return ops.logical_or(a, b) if str(a.dtype) == "bool" else clamp(a, min=b)
 
 
 @tensor_function(in_place=True)
 @accepts_out
 def clamp_max(input: Any, max: Any) -> Any:
     """Elements that are at most ``max``, a number or a tensor (torch.clamp_max)."""
-    return clamp(input, max=max)
+    a, b = promote("clamp_max", input, max)
+    return ops.logical_and(a, b) if str(a.dtype) == "bool" else clamp(a, max=b)
 
 
 def _logaddexp2(a: Any, b: Any) -> Any:

@@ -31,7 +31,7 @@ def check_creation(name: str, options: dict[str, Any]) -> None:
         raise UsageError(f"{name}: unknown argument {sorted(options)[0]!r}")
 
 
-def filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool, out: Any,
+def make_filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool, out: Any,
            options: dict[str, Any]) -> Any:  # fmt: skip
     """A new tensor of one value."""
     check_creation(name, options)
@@ -54,7 +54,7 @@ def _define(name: str, value: float, doc: str) -> Any:
                  **options: Any) -> Any:  # fmt: skip
         if "size" in options:
             size = (options.pop("size"),)
-        return filled(name, as_shape(size, name), value, dtype, device, requires_grad, out, options)
+        return make_filled(name, as_shape(size, name), value, dtype, device, requires_grad, out, options)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""A tensor {doc} of a shape, given by its sizes or as one sequence (torch.{name}).
@@ -77,7 +77,7 @@ def full(size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, devi
     if not isinstance(value, bool | int | float):
         raise UsageError(f"full: expected a number, got {fill_value!r:.60}")
     target = dtype if dtype is not None or out is not None else dtype_of_scalar(value)
-    return filled("full", as_shape((size,), "full"), value, target, device, requires_grad, out, options)
+    return make_filled("full", as_shape((size,), "full"), value, target, device, requires_grad, out, options)
 
 
 def new_tensor_options(input: Any, dtype: Any, device: Any) -> tuple[Any, Any]:
@@ -88,7 +88,7 @@ def new_tensor_options(input: Any, dtype: Any, device: Any) -> tuple[Any, Any]:
 def _define_like(name: str, value: float, doc: str) -> None:
     def like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
         known, place = new_tensor_options(input, dtype, device)
-        return filled(f"{name}_like", tuple(input.shape), value, known, place, requires_grad, None, options)
+        return make_filled(f"{name}_like", tuple(input.shape), value, known, place, requires_grad, None, options)
 
     like.__name__ = like.__qualname__ = f"{name}_like"
     like.__doc__ = f"A tensor {doc} of the shape, element type and device of another (torch.{name}_like)."
@@ -98,7 +98,9 @@ def _define_like(name: str, value: float, doc: str) -> None:
             **options: Any) -> Any:  # fmt: skip
         known, place = new_tensor_options(self, dtype, device)
         size = (options.pop("size"),) if "size" in options else size
-        return filled(f"new_{name}", as_shape(size, f"new_{name}"), value, known, place, requires_grad, None, options)
+        return make_filled(
+            f"new_{name}", as_shape(size, f"new_{name}"), value, known, place, requires_grad, None, options
+        )
 
     new.__name__ = new.__qualname__ = f"new_{name}"
     new.__doc__ = f"A tensor {doc} of a shape, of this tensor's element type and device (torch.Tensor.new_{name})."

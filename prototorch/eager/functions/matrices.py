@@ -57,7 +57,7 @@ def slogdet(input: Any) -> tuple[Any, Any]:
 def logdet(input: Any) -> Any:
     """The logarithm of the determinant of each matrix, NaN where it is negative (torch.logdet)."""
     sign, logarithm = slogdet(input)
-    return ops.where(ops.less(sign, ops.zeros_like(sign)), logarithm * float("nan"), logarithm)
+    return logarithm + ops.where(ops.less(sign, ops.zeros_like(sign)), sign * float("nan"), sign * 0.0)
 
 
 @tensor_function

@@ -25,12 +25,12 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, _OPERANDS) or getattr(value, "interpreter", None) is not None
 
 
-def _operator(name: str, exchanged: bool = False) -> Callable[[Any, Any], Any]:
+def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
         other = np.asarray(other) if isinstance(other, LazyArray) else other  # a table of a layer's
-        return FUNCTIONS[name](other, self) if exchanged else FUNCTIONS[name](self, other)
+        return FUNCTIONS[name](other, self) if swap else FUNCTIONS[name](self, other)
 
     return method
 

@@ -44,7 +44,7 @@ def fill_(self: Any, value: Any) -> Any:
 @tensor_function(method=False)
 def fill(input: Any, value: Any) -> Any:
     """A tensor of the shape of another, with all elements a number (torch.fill)."""
-    return ops.broadcast_to(_number(value, input, "fill"), shape=tuple(input.shape)) * 1
+    return ops.broadcast_to(_number(value, input, "fill"), shape=tuple(input.shape)).clone()
 
 
 @tensor_method

@@ -171,6 +171,9 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> A
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * outer(vec1, vec2) (torch.addr)."""
     product = outer(vec1, vec2)
+    if str(product.dtype) == str(input.dtype) == "bool":
+        product = product if alpha else ops.logical_xor(product, product)
+        return ops.logical_or(product, input) if beta else product
     product = product if alpha == 1 else mul(product, alpha)
     return product if beta == 0 else add(input if beta == 1 else mul(input, beta), product)
 

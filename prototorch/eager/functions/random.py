@@ -171,9 +171,10 @@ def _probability(name: str, p: Any) -> float:
 
 @tensor_function(method=False)
 def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-           device: Any = None, requires_grad: bool = False) -> Any:  # fmt: skip
+           device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
     """Normal numbers of a mean and a standard deviation, numbers or tensors that broadcast; of two numbers with a
     ``size`` (torch.normal)."""
+    check_creation("normal", options)
     tensors = [v for v in (mean, std) if hasattr(v, "interpreter")]
     if not tensors and size is None:
         raise UsageError("normal: two numbers need a size, such as normal(0.0, 1.0, (2, 3))")

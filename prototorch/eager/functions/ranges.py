@@ -54,15 +54,16 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype
     if (last - first) * by < 0:
         raise UsageError(f"arange: a step of {by} does not lead from {first} to {last}")
     is_integer = all(isinstance(v, int) for v in (first, last, by))
-    count = -((first - last) // by) if is_integer else math.ceil((last - first) / by)
-    if count > _LARGEST:
-        raise ResourceError(f"arange: {count} elements from {first} to {last}")
     target = as_dtype(dtype) if dtype is not None else as_dtype("int64") if is_integer else get_default_dtype()
     target = out.dtype if dtype is None and out is not None else target
-    if target.is_floating_point or not is_integer:
-        numbers = first + np.arange(count, dtype="float64") * by
-    else:
-        numbers = first + np.arange(count, dtype="int64") * by
+    if not target.is_floating_point:
+        first, last, by = int(first), int(last), int(by)
+        if by == 0:
+            raise UsageError(f"arange: a step of {step} is 0 in {target!r}")
+    count = -((first - last) // by) if not target.is_floating_point else math.ceil((last - first) / by)
+    if count > _LARGEST:
+        raise ResourceError(f"arange: {count} elements from {first} to {last}")
+    numbers = first + np.arange(count, dtype="float64" if target.is_floating_point else "int64") * by
     return _finish(numbers, "arange", target, device, requires_grad, out, options)
 
 

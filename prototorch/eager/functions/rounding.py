@@ -88,7 +88,7 @@ _FUNCTIONS: dict[tuple[str, ...], tuple[Callable[[Any], Any], bool, str]] = {
     ("ceil",): (_of_floats(ops.ceil), True, "The smallest integer that is not below each element"),
     ("trunc", "fix"): (_of_floats(ops.trunc), True, "The integer part of each element"),
     ("frac",): (lambda x: x - ops.trunc(x), True, "The part of each element behind the decimal point, with its sign"),
-    ("square",): (lambda x: _copy(x) if _is_bool(x) else ops.square(x), True, "x * x of each element"),
+    ("square",): (lambda x: cast_to(x, "int64") if _is_bool(x) else ops.square(x), True, "x * x of each element"),
     ("relu",): (lambda x: ops.relu(x) if _is_float(x) else ops.maximum(x, ops.zeros_like(x)), True,
                 "max(x, 0) of each element"),
     ("isnan",): (_test(ops.isnan), False, "Whether each element is NaN"),

@@ -20,7 +20,7 @@ min_result = namedtuple("min_result", ("values", "indices"))
 aminmax_result = namedtuple("aminmax_result", ("min", "max"))
 
 
-def _reduced(name: str, op: Any, input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
+def _reduce(name: str, op: Any, input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     require_elements(name, input, dims)
     if str(input.dtype) == "bool":
         return cast_to(op(cast_to(input, "uint8"), axis=dims, keepdims=keepdim), "bool")
@@ -31,14 +31,14 @@ def _reduced(name: str, op: Any, input: Any, dims: tuple[int, ...], keepdim: boo
 @accepts_out
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The largest element; equal ones share the gradient (torch.amax)."""
-    return _reduced("amax", ops.max, input, reduce_dims(dim, input.ndim, "amax"), keepdim)
+    return _reduce("amax", ops.max, input, reduce_dims(dim, input.ndim, "amax"), keepdim)
 
 
 @tensor_function
 @accepts_out
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """The smallest element; equal ones share the gradient (torch.amin)."""
-    return _reduced("amin", ops.min, input, reduce_dims(dim, input.ndim, "amin"), keepdim)
+    return _reduce("amin", ops.min, input, reduce_dims(dim, input.ndim, "amin"), keepdim)
 
 
 @tensor_function
@@ -91,7 +91,7 @@ def _extremum(name: str, input: Any, args: tuple[Any, ...], options: dict[str, A
     if first is None:
         if "keepdim" in options:
             raise UsageError(f"{name}: keepdim needs a dim")
-        value = _reduced(name, op, input, tuple(range(input.ndim)), False)
+        value = _reduce(name, op, input, tuple(range(input.ndim)), False)
         return value if out is None else write_out(value, out, name)
     keepdim = bool(args[1] if len(args) > 1 else options.get("keepdim", False))
     values, indices = _along(name, op, arg_op, input, first, keepdim)

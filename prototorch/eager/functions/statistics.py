@@ -88,7 +88,7 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dt
         require_elements("vector_norm", x, dims)
         return (ops.max if ord > 0 else ops.min)(ops.abs(x), **options)
     if ord == 0:
-        return ops.sum(ops.cast(ops.not_equal(x, ops.zeros_like(x)), dtype=str(x.dtype)), **options)
+        return ops.sum(ops.abs(ops.sign(x)), **options)
     if ord == 1:
         return ops.sum(ops.abs(x), **options)
     if ord == 2:

@@ -1,0 +1,54 @@
+"""What the comparison with PyTorch's op_db leaves out, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import prototorch as pt
+
+#: functions whose results are random or undefined: shapes and element types are compared
+RANDOM = {
+    "bernoulli", "empty", "empty_like", "multinomial", "new_empty", "normal", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "cauchy", "exponential", "geometric", "log_normal", "uniform", "nn.functional.dropout",
+    "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.alpha_dropout",
+    "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+}  # fmt: skip
+
+#: functions that PyTorch computes in float32 less accurately than we do: a factor of the tolerances
+LOOSE = {"polygamma": 100.0, "special.polygamma": 100.0, "logit": 10.0, "cumprod": 10.0, "matrix_exp": 10.0}
+
+_TIES = "the order of equal elements is not defined where stable=True is not given"
+#: element types of samples that are left out, with the reason
+LEFT_OUT = {
+    ("addbmm", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
+    ("addmv", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
+    **{
+        (name, dtype): _TIES
+        for name in ("sort", "argsort", "topk", "kthvalue", "msort", "median", "mode")
+        for dtype in ("int64", "bool", "uint8")
+    },
+    ("baddbmm", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
+}
+
+#: functions that op_db calls with other arguments than their own
+ADAPTERS: dict[str, Callable[..., Any]] = {
+    "einsum": lambda operands, equation: pt.einsum(equation, operands),
+    "polygamma": lambda x, n: pt.polygamma(n, x),
+    "special.polygamma": lambda x, n: pt.polygamma(n, x),
+    "where": lambda x, condition, other: pt.where(condition, x, other),
+    "zero_": lambda x: x.clone().zero_(),
+    "normal.in_place": lambda x, *args: x.clone().normal_(*args),
+    "normal.number_mean": lambda std, mean, *args, **options: pt.normal(mean, std, *args, **options),
+    "T": lambda x: x.T, "mT": lambda x: x.mT, "H": lambda x: x.H, "mH": lambda x: x.mH,
+}  # fmt: skip
+
+#: error_inputs of PyTorch that are no mistakes here: name -> the beginning of its message -> the reason
+NO_ERRORS: dict[str, dict[str, str]] = {
+    "multinomial": {"Long tensor out": "out= of a floating-point type takes the integers"},
+}
+#: for all of them
+NO_ERRORS_ANYWHERE = {
+    "unsupported operation": "out= may overlap the inputs: the result is complete before it is written"
+}
