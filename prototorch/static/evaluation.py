@@ -62,6 +62,20 @@ class Evaluation:
         self.rates = dict(zip((c.number for c in program.minimizers), zip(rates, steps, strict=True), strict=True))
         self.assignments: list[tuple[Tensor, Tensor]] = []
 
+    def build(self) -> None:
+        """Create the weights of layers and the slots of optimizers, and change nothing else."""
+        with training(False), no_grad():
+            for call in self.program.calls:
+                if isinstance(call, MinimizeCall):
+                    for name, weight in trained_tensors(call).items():
+                        self._slots(call, name, weight)
+                    self.values[call.number] = self.value(call.inputs[0])
+                elif isinstance(call, GradientsCall):
+                    targets = [self.value(s) for s in call.targets]
+                    self.values[call.number] = tuple(t.interpreter.zeros(t.spec) for t in targets)
+                else:
+                    self.values[call.number] = self._compute(call)
+
     def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
         """Compute all calls, and give the values of the outputs; assignments take place at the end."""
         for number, value in self.feeds.items():
@@ -151,14 +165,18 @@ class Evaluation:
             grads = call.optimizer.clip([t.interpreter.zeros(t.spec) if g is None else g
                                          for t, g in zip(weights.values(), found, strict=True)])  # fmt: skip
             for (name, weight), g in zip(weights.items(), grads, strict=True):
-                spec = weight_spec(name, weight)
-                if name not in call.slots:
-                    slots = call.optimizer.initial_slots(spec)
-                    call.slots[name] = {k: weight_tensor(np.array(a), False) for k, a in slots.items()}
-                new, new_slots = call.optimizer.apply(weight.detach(), g, call.slots[name], rate, step, spec)
+                slots = self._slots(call, name, weight)
+                new, new_slots = call.optimizer.apply(weight.detach(), g, slots, rate, step, weight_spec(name, weight))
                 self.assignments.append((weight, new))
-                self.assignments += [(call.slots[name][k], v) for k, v in new_slots.items()]
+                self.assignments += [(slots[k], v) for k, v in new_slots.items()]
         return loss
+
+    def _slots(self, call: MinimizeCall, name: str, weight: Tensor) -> dict[str, Tensor]:
+        """The optimizer's state of a weight, created where there is none yet."""
+        if name not in call.slots:
+            arrays = call.optimizer.initial_slots(weight_spec(name, weight))
+            call.slots[name] = {k: weight_tensor(np.array(a), False) for k, a in arrays.items()}
+        return call.slots[name]
 
 
 def weight_spec(name: str, weight: Tensor) -> WeightSpec:
@@ -171,11 +189,11 @@ def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
     if call.variables is not None:
         return {v.name: v.tensor for v in call.variables}
     found: dict[str, Tensor] = {}
-    for before in calls_before(call.inputs):
+    for number, before in enumerate(calls_before(call.inputs)):
         if isinstance(before, VariableCall) and before.variable.trainable and before.variable.tensor.requires_grad:
             found.setdefault(before.variable.name, before.variable.tensor)
         elif isinstance(before, LayerCall):
-            name = f"{before.layer.name or type(before.layer).__name__}_{before.number}"
+            name = f"{before.layer.name or type(before.layer).__name__}_{number}"
             known = {id(t) for t in found.values()}
             found.update({f"{name}/{k}": t for k, t in layer_state(before.layer).weights.items()
                           if t.requires_grad and id(t) not in known})  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from prototorch.compiler.compiled_function import compile
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import ModelFileError, ShapeError, UsageError
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall, VariableCall
-from prototorch.static.evaluation import StaticProgram, make_run, next_step, step_counts
+from prototorch.static.evaluation import Evaluation, StaticProgram, make_run, next_step, step_counts
+from prototorch.static.loading import read_graph
+from prototorch.static.saving import write_graph
 from prototorch.static.variable import GraphVariable
 
 __all__ = ["StaticGraph"]
@@ -45,13 +48,30 @@ class StaticGraph:
             if not isinstance(symbol.call, AssignCall | GroupCall | MinimizeCall):
                 raise UsageError(f"Graph: updates are assignments, groups and steps of optimizers, got {symbol!r:.60}")
         self.program = StaticProgram([*self.outputs, *self.updates])
-        self._run = make_run(self.program, self.inputs, self.outputs)
-        self._is_compiled = False
+        self._run = compile(make_run(self.program, self.inputs, self.outputs))
+        self._is_built = False
         known = {s.number for s in self.inputs}
         read = [s for c in self.program.calls for s in c.inputs] + self.outputs
         for symbol in read:
             if symbol.call is None and symbol.number not in known:
                 raise UsageError(f"Graph: a symbol depends on {symbol!r}, which is not among the inputs")
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the graph, its variables, the weights of its layers and the state of its optimizers to one HDF5 file,
+        from which `load` makes it again without the code that made it.
+
+        Raises UsageError for layers and arguments that a file cannot hold, SnapshotError where it cannot be written.
+        """
+        write_graph(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> StaticGraph:
+        """The graph of a file that `save` has written. Raises ModelFileError for a damaged file, or another kind."""
+        saved = read_graph(path)
+        try:
+            return cls(saved.inputs, saved.outputs if saved.gives_list else saved.outputs[0], saved.updates)
+        except (UsageError, IndexError) as error:
+            raise ModelFileError(f"{path}: its graph cannot be read: {error!s:.200}") from error
 
     @property
     def variables(self) -> list[GraphVariable]:
@@ -69,10 +89,11 @@ class StaticGraph:
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
         feeds = [self._feed(symbol, array) for symbol, array in zip(self.inputs, arrays, strict=True)]
-        pairs = [next_step(call) for call in self.program.minimizers]
-        values = self._run(feeds, [rate for rate, _ in pairs], [step for _, step in pairs])
-        if not self._is_compiled:  # weights of layers, and optimizers' slots, are there from now on
-            self._run, self._is_compiled = compile(self._run), True
+        rules = tuple(zip(*map(next_step, self.program.minimizers), strict=True)) or ((), ())
+        if not self._is_built:
+            Evaluation(self.program, {s.number: f for s, f in zip(self.inputs, feeds, strict=True)}, *rules).build()
+            self._is_built = True
+        values = self._run(feeds, *rules)
         for call in self.program.minimizers:
             step_counts[call] = step_counts.get(call, 0) + 1
         results = [None if v is None else np.array(v.numpy()) for v in values]

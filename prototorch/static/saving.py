@@ -1,0 +1,122 @@
+"""Writing a static graph to HDF5: its calls by name, variables, weights of layers and optimizers' slots."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.layer_call import layer_state
+from prototorch.errors import UsageError
+from prototorch.graph.symbolic import LayerCall, SymbolicTensor
+from prototorch.graph.symbolic_functions import (
+    AssignCall,
+    Call,
+    GradientsCall,
+    GroupCall,
+    MinimizeCall,
+    SymbolicCall,
+    VariableCall,
+)
+from prototorch.schema import Block
+from prototorch.static.arguments import encode_argument
+from prototorch.static.evaluation import step_counts
+from prototorch.storage import container
+from prototorch.storage.checkpoint import check_ending
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
+
+__all__ = ["FORMAT_VERSION", "KIND", "write_graph"]
+
+FORMAT_VERSION, KIND = 1, "static graph"
+
+
+class _GraphWriter:
+    """The JSON of a graph and the arrays beside it."""
+
+    def __init__(self, graph: Any):
+        self.graph = graph
+        self.arrays: dict[str, np.ndarray] = {}
+        self.layers: dict[int, int] = {}  # a layer object -> its number
+
+    def write(self) -> dict[str, Any]:
+        """The whole graph."""
+        graph = self.graph
+        variables = [
+            {"id": v.number, "name": v.name, "trainable": v.trainable, "array": self._array(f"variable/{k}", v.value)}
+            for k, v in enumerate(graph.variables)
+        ]
+        inputs = [{"id": s.number, "name": s.input_node.name, "shape": list(s.input_node.shape),
+                   "dtype": s.input_node.dtype} for s in graph.inputs]  # fmt: skip
+        return {
+            "inputs": inputs, "variables": variables, "calls": [self._call(c) for c in graph.program.calls],
+            "outputs": [self._symbol(s) for s in graph.outputs], "updates": [self._symbol(s) for s in graph.updates],
+            "gives_list": graph.gives_list,
+        }  # fmt: skip
+
+    def _symbol(self, symbol: SymbolicTensor) -> list[int]:
+        return [symbol.number if symbol.call is None else symbol.call.number, symbol.index]
+
+    def _array(self, path: str, array: np.ndarray) -> str:
+        self.arrays[path] = np.asarray(array, order="C")
+        return path
+
+    def _argument(self, value: Any) -> Any:
+        return encode_argument(value, self._symbol, lambda a: self._array(f"constant/{len(self.arrays)}", a))
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        if isinstance(call, SymbolicCall):
+            options = {name: self._argument(v) for name, v in call.options.items()}
+            made = {"kind": "function", "name": call.name, "args": list(map(self._argument, call.args)),
+                    "options": options}  # fmt: skip
+        elif isinstance(call, LayerCall):
+            made = {"kind": "layer", "inputs": list(map(self._symbol, call.inputs)), **self._layer(call.layer)}
+        elif isinstance(call, GradientsCall):
+            made = {"kind": "gradients", "outputs": list(map(self._symbol, call.outputs)),
+                    "targets": list(map(self._symbol, call.targets))}  # fmt: skip
+        elif isinstance(call, VariableCall):
+            made = {"kind": "variable", "variable": call.variable.number}
+        elif isinstance(call, AssignCall):
+            made = {"kind": "assign", "variable": call.variable.number, "value": self._symbol(call.inputs[0])}
+        elif isinstance(call, GroupCall):
+            made = {"kind": "group", "members": list(map(self._symbol, call.inputs))}
+        else:
+            assert isinstance(call, MinimizeCall)
+            made = self._minimize(call)
+        return {"id": call.number, **made}
+
+    def _layer(self, layer: Any) -> dict[str, Any]:
+        number = self.layers.get(id(layer))
+        if number is not None:
+            return {"layer": number}
+        number = self.layers[id(layer)] = len(self.layers)
+        weights = {name: self._array(f"layer/{number}/{name}", np.array(w.numpy()))
+                   for name, w in layer_state(layer).weights.items()}  # fmt: skip
+        return {"layer": number, "text": block_text(layer), "weights": weights}
+
+    def _minimize(self, call: MinimizeCall) -> dict[str, Any]:
+        slots = {
+            name: {k: self._array(f"slot/{call.number}/{i}/{k}", np.array(t.numpy())) for k, t in own.items()}
+            for i, (name, own) in enumerate(call.slots.items())
+        }
+        variables = None if call.variables is None else [v.number for v in call.variables]
+        return {"kind": "minimize", "optimizer": block_text(call.optimizer), "loss": self._symbol(call.inputs[0]),
+                "variables": variables, "steps": step_counts.get(call, 0), "slots": slots}  # fmt: skip
+
+
+def block_text(block: Block) -> str:
+    """A layer or an optimizer as text. Raises UsageError for a class that is not the package's."""
+    if not type(block).__module__.startswith("prototorch."):
+        raise UsageError(f"{block!r:.60} is defined in Python, in {type(block).__module__}: no file can hold it")
+    return format_fields([Field(type(block).__name__, Body(tuple(block.to_fields())))])
+
+
+def write_graph(graph: Any, path: str | PathLike[str]) -> None:
+    """Write a graph atomically. Raises UsageError for what a file cannot hold, and SnapshotError where the file cannot
+    be written."""
+    check_ending(path)
+    writer = _GraphWriter(graph)
+    text = json.dumps(writer.write(), allow_nan=False)
+    container.write(path, writer.arrays, {"format": FORMAT_VERSION, "kind": KIND, "graph": text})
