@@ -102,7 +102,8 @@ NAMES = {
         LayerChild
     """,
     "autograd": """
-        Function Variable backward detect_anomaly enable_grad functional grad gradcheck gradgradcheck graph
+        Function Variable anomaly_mode backward detect_anomaly enable_grad function functional grad grad_mode
+        gradcheck gradgradcheck graph
         inference_mode no_grad set_detect_anomaly set_grad_enabled
     """,
     "errors": """

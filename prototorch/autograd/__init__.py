@@ -6,7 +6,7 @@ import prototorch.autograd as autograd
 
 from typing import NoReturn
 
-from prototorch.autograd import functional, graph
+from prototorch.autograd import anomaly_mode, function, functional, grad_mode, graph
 from prototorch.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from prototorch.autograd.gradcheck import gradcheck, gradgradcheck
 from prototorch.autograd.variable import Variable
@@ -18,11 +18,14 @@ from prototorch.errors import did_you_mean
 __all__ = [
     "Function",
     "Variable",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",

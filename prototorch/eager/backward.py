@@ -107,22 +107,22 @@ class _Sweep:
             if grads is None:
                 continue
             extras = entry.extras
+            is_needed = needed is None or entry in needed
+            if is_needed and captured and entry in captured:  # as PyTorch: before the hooks, unless it ends here
+                self._capture(entry, grads)
             if extras is not None:
                 _run_output_hooks(extras, grads)
-            if captured and entry in captured:
-                for k, g in enumerate(grads):
-                    if g is not None:
-                        self.captures[entry, k] = g
+            if not is_needed:
+                self._capture(entry, grads)
+                continue
             if needed is None:
                 needs = [e is not None for e in entry.edges]
-            elif entry in needed:
+            else:
                 needs = [
                     e is not None and (
                         (e.entry in needed or e.entry in captured) if type(e) is Edge else id(e) in goal_leaves
                     ) for e in entry.edges
                 ]  # fmt: skip
-            else:
-                continue
             if extras is not None and extras.pre_hooks:
                 grads = _run_pre_hooks(extras, grads)
             try:
@@ -140,6 +140,11 @@ class _Sweep:
             for edge, need, g in zip(entry.edges, needs, results, strict=True):
                 if need and g is not None:
                     self.add(edge, g)
+
+    def _capture(self, entry: TapeEntry, grads: list[Any]) -> None:
+        for k, g in enumerate(grads):
+            if g is not None:
+                self.captures[entry, k] = g
 
     def _entries_before_goals(self, entries: list[TapeEntry]) -> set[TapeEntry]:
         """The entries whose gradients lead to a goal."""

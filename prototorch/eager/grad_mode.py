@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from functools import wraps
+from inspect import isgeneratorfunction
 from typing import Any
 
 __all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "recording", "set_grad_enabled"]
@@ -30,6 +31,8 @@ class _GradMode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         mode = self.mode
+        if isgeneratorfunction(function):
+            return _generator_within(function, mode)
 
         @wraps(function)
         def within(*args: Any, **options: Any) -> Any:
@@ -40,6 +43,37 @@ class _GradMode:
                 recording.reset(token)
 
         return within
+
+
+def _generator_within(function: Callable[..., Any], mode: bool) -> Callable[..., Any]:
+    """A generator function whose body runs in a mode, and whose caller does not."""
+
+    def advance(step: Callable[..., Any], *values: Any) -> Any:
+        token = recording.set(mode)
+        try:
+            return step(*values)
+        finally:
+            recording.reset(token)
+
+    @wraps(function)
+    def within(*args: Any, **options: Any) -> Any:
+        generator = function(*args, **options)
+        try:
+            value = advance(generator.send, None)
+            while True:
+                try:
+                    response = yield value
+                except GeneratorExit:
+                    advance(generator.close)
+                    raise
+                except BaseException as exc:
+                    value = advance(generator.throw, exc)
+                else:
+                    value = advance(generator.send, response)
+        except StopIteration as stop:
+            return stop.value
+
+    return within
 
 
 class no_grad(_GradMode):
@@ -64,6 +98,13 @@ class enable_grad(no_grad):
 class inference_mode(_GradMode):
     """As `no_grad` (PyTorch's inference_mode, whose tensors are ordinary ones here)."""
 
+    def __new__(cls, mode: Any = True) -> Any:
+        made = super().__new__(cls)
+        if isinstance(mode, bool):
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(mode)
+
     def __init__(self, mode: bool = True):
         super().__init__()
         self.mode = not mode
@@ -79,6 +120,10 @@ class set_grad_enabled(_GradMode):
 
     def __enter__(self) -> Any:
         return self
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        recording.reset(self._tokens.pop())  # the mode is for the function alone
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:

@@ -11,7 +11,7 @@ __all__ = ["move_retained", "retain"]
 def retain(tensor: Any) -> None:
     """Have the node that made a tensor keep the tensor's gradient in its ``grad``. It runs after all hooks."""
     entry, output = tensor.edge
-    tensor.__dict__["retains_grad"] = True
+    tensor.__dict__["retained"] = True
     reference = weakref.ref(tensor)
 
     def keep(gradient: Any) -> None:
@@ -25,7 +25,7 @@ def retain(tensor: Any) -> None:
 
 def move_retained(tensor: Any, before: Any) -> None:
     """After a change in place: what the node before was asked to keep is kept by the new one."""
-    if "retains_grad" in tensor.__dict__:
+    if "retained" in tensor.__dict__:
         extras = before.entry.extras
         if extras is not None:
             extras.retained.pop(before.output, None)

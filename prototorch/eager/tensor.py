@@ -111,7 +111,7 @@ class Tensor(OperatorMixin):
         """The gradient after `backward`; None before. Warns where the tensor is no leaf, whose gradient is not kept
         without `retain_grad`."""
         found = self._grad
-        if found is None and self._edge is not None and "retains_grad" not in self.__dict__:
+        if found is None and self._edge is not None and "retained" not in self.__dict__:
             warn_user(
                 "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
                 "on it first, or read grad of the leaf that it was computed from", UserWarning)  # fmt: skip
@@ -134,6 +134,11 @@ class Tensor(OperatorMixin):
     @grad.deleter
     def grad(self) -> None:
         self._grad = None
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether it is no leaf and keeps its gradient (see `retain_grad`)."""
+        return "retained" in self.__dict__
 
     @property
     def is_leaf(self) -> bool:

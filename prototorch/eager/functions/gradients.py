@@ -149,3 +149,13 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Set ``requires_grad``; gives the tensor."""
     self.requires_grad = requires_grad
     return self
+
+
+@tensor_method
+def detach_(self: Tensor) -> Tensor:
+    """Take the tensor off the tape, in place (PyTorch); gives the tensor. Raises GradientError for a view, whose
+    gradient is that of the tensor that it is a view of: use detach()."""
+    if self._view is not None:
+        raise GradientError("detach_: a view cannot be taken off the tape; use detach()")
+    self._edge, self._requires_grad = None, False
+    return self
