@@ -53,6 +53,11 @@ class Data(Block):
         "model predicts tokens, else a table",
     )  # fmt: skip
     stride: int | None = field(None, min=1, max=1 << 40, doc="tokens from one window to the next; none: a window")
+    buckets: list[int] = field(
+        [], min=1, max=1 << 20,
+        doc="rising lengths of texts: a training batch has texts of similar lengths, padded to the next one, of an "
+        "input { shape: [none] }; empty: texts of any length",
+    )  # fmt: skip
     shuffle: bool = field(True, doc="whether each epoch has a new order, determined by the seed")
     drop_last: bool = field(False, doc="whether a last batch that is not full is dropped")
     on_error: Literal["fail", "skip"] = field(
@@ -136,7 +141,7 @@ class Data(Block):
 
     def loader_options(self) -> dict[str, Any]:
         """The keyword arguments of `Loader` that this block sets."""
-        names = ("shuffle", "drop_last", "on_error", "skip_limit", "threads", "prefetch", "timeout")
+        names = ("shuffle", "drop_last", "on_error", "skip_limit", "threads", "prefetch", "timeout", "buckets")
         return {name: getattr(self, name) for name in names}
 
     def _select(self, splits: DatasetSplits) -> Dataset:

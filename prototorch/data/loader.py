@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.buckets import Buckets
 from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.fingerprint import check_fingerprint, fingerprint
 from prototorch.data.ordered_pool import InlinePool, OrderedPool, closing
@@ -46,6 +47,8 @@ class Loader:
         on_error: ``"fail"`` raises at the first sample that cannot be read, ``"skip"`` leaves it out and counts it.
         skip_limit: the largest fraction of the samples that ``"skip"`` may leave out.
         timeout: seconds that a thread may take to read one batch.
+        buckets: rising lengths: the samples of a batch have similar lengths, and are padded to the next one; see
+            `prototorch.data.buckets`. Empty: each batch holds samples of any length.
 
     Attributes:
         wait_seconds: seconds spent waiting for batches so far.
@@ -75,6 +78,7 @@ class Loader:
         on_error: str = "fail",
         skip_limit: float = 0.05,
         timeout: float = 120.0,
+        buckets: Sequence[int] = (),
     ):
         _check_minimum("batch_size", batch_size, 1)
         _check_minimum("prefetch", prefetch, 0)
@@ -98,6 +102,7 @@ class Loader:
         self.prefetch, self.transform, self.dtypes = prefetch, transform, dict(dtypes or {})
         self.on_error, self.skip_limit, self.timeout = on_error, skip_limit, timeout
         self.threads, self.transform_bytes = threads, 0
+        self.buckets = Buckets(dataset, buckets) if len(buckets) else None
         self.wait_seconds = 0.0
         self.skipped_samples: dict[int, str] = {}
         self._fingerprint: dict[str, Any] | None = None
@@ -109,8 +114,10 @@ class Loader:
 
     @property
     def has_smaller_batches(self) -> bool:
-        """Whether an epoch has full batches and may have smaller ones."""
+        """Whether an epoch has full batches and may have smaller ones, of the same length."""
         count = len(self.dataset)
+        if self.buckets is not None:
+            return False
         remainder = count % self.batch_size and not self.drop_last
         return count > self.batch_size and bool(remainder or self.on_error == "skip")
 
@@ -118,17 +125,22 @@ class Loader:
         count, size = len(self.dataset), self.batch_size
         first, end = self.position, len(self) * size
         order = permutation(count, self.seed, self.epoch) if self.shuffle else np.arange(count)
-        epoch = self.epoch
+        epoch, buckets = self.epoch, self.buckets
+        chunks: list[tuple[np.ndarray, int]] = []
+        if buckets is not None:
+            key = (self.seed, epoch) if self.shuffle else None
+            chunks = buckets.batches(order, size, self.drop_last, key)[first // size :]
 
         def indices_of(number: int, part: int) -> np.ndarray:
             position = first + number * size
-            batch = order[position : position + size]
+            batch = order[position : position + size] if buckets is None else chunks[number][0]
             if splits == 1:
                 return batch
             return batch[part * len(batch) // splits : (part + 1) * len(batch) // splits]
 
         def finish(number: int, parts: list[ReadResult]) -> Batch:
-            return self._finish(self.seed, epoch, first + number * size, parts)
+            length = None if buckets is None else chunks[number][1]
+            return self._finish(self.seed, epoch, first + number * size, parts, length)
 
         def describe(task: int) -> str:
             number, part = divmod(task, splits)
@@ -161,6 +173,7 @@ class Loader:
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
             "drop_last": self.drop_last,
+            **({} if self.buckets is None else {"buckets": [int(b) for b in self.buckets.boundaries]}),
             "skipped": sorted(self.skipped_samples),
             "data": self.fingerprint(),
         }
@@ -168,11 +181,11 @@ class Loader:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state``. Raises DataError if the batches would differ from those of the interrupted run."""
         current = self.state()
-        for name in ("samples", "batch_size", "shuffle", "drop_last"):
-            if state[name] != current[name]:
+        for name in ("samples", "batch_size", "shuffle", "drop_last", "buckets"):
+            saved, now = state.get(name, []), current.get(name, [])
+            if saved != now:
                 raise DataError(
-                    f"{self.dataset.name}: the training cannot be resumed exactly: {name} was {state[name]} and is now "
-                    f"{current[name]}"
+                    f"{self.dataset.name}: the training cannot be resumed exactly: {name} was {saved} and is now {now}"
                 )
         if "data" in state:
             self.check_unchanged(state["data"])
@@ -211,8 +224,10 @@ class Loader:
         except Exception as error:
             raise self._read_error(indices, error) from error
 
-    def _finish(self, seed: int, epoch: int, position: int, parts: list[ReadResult]) -> Batch:
-        """Concatenate the parts of a batch, cast and transform it."""
+    def _finish(
+        self, seed: int, epoch: int, position: int, parts: list[ReadResult], length: int | None = None
+    ) -> Batch:
+        """Concatenate the parts of a batch, cut its sequences to a length, cast and transform it."""
         nonempty = [part for part in parts if len(part[1])] or parts[:1]
         columns, indices, _ = nonempty[0]
         errors = [error for part in parts for error in part[2]]
@@ -220,6 +235,8 @@ class Loader:
             if len(nonempty) > 1:
                 columns = {name: np.concatenate([part[0][name] for part in nonempty]) for name in columns}
                 indices = np.concatenate([part[1] for part in nonempty])
+            if self.buckets is not None and length is not None:
+                columns = self.buckets.trim(columns, length)
             context = BatchContext(seed, epoch, position, indices)
             if len(indices):
                 columns = cast_columns(columns, self.dtypes)

@@ -19,7 +19,7 @@ from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.loader import Loader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.stream import BatchStream
-from prototorch.errors import UsageError
+from prototorch.errors import DataError, UsageError
 from prototorch.graph.net import Net
 from prototorch.layers.image import Resizing
 from prototorch.schema.block_source import find_span
@@ -152,7 +152,9 @@ class DataAdapter:
         if training:
             options = {**options, "shuffle": shuffle and options.get("shuffle", True)}
         else:
-            options = {**{k: v for k, v in options.items() if k != "drop_last"}, "shuffle": False}
+            options = {**{k: v for k, v in options.items() if k not in ("drop_last", "buckets")}, "shuffle": False}
+        if options.get("buckets") and not any(None in node.shape for node in self.net.inputs):
+            raise DataError("buckets give batches of several lengths, and the inputs have one: input { shape: [none] }")
         loader = Loader(binding.dataset, batch_size, seed=self.plan_cache.seed, **options)
         return BatchSource(binding.dataset, loader, binding.input_specs)
 

@@ -161,7 +161,8 @@ class StepRunner(FitState):
             if isinstance(loader, Loader):
                 loader.transform_bytes = feeder.preprocess_bytes(data.full_batch())
         is_open = any(None in node.shape for node in self.plan_cache.net.inputs)
-        feeder.has_variable_sizes = is_open and isinstance(loader, BatchStream) and not feeder.preprocesses_on_device
+        differ = isinstance(loader, BatchStream) or loader.buckets is not None
+        feeder.has_variable_sizes = is_open and differ and not feeder.preprocesses_on_device
         return feeder
 
     def run_step(

@@ -44,7 +44,7 @@ _LOADERS = {
             "seed": _SEED, "epoch": Integer(), "position": Integer(), "samples": Integer(1), "batch_size": Integer(1),
             "shuffle": Flag(), "drop_last": Flag(), "skipped": ListField(Integer()),
         },
-        {"data": _DIGEST},
+        {"data": _DIGEST, "buckets": ListField(Integer(1))},
     ),
     BatchStream.state_kind: Record({"seed": _SEED, "epoch": Integer(), "position": Integer()}),
 }  # fmt: skip
