@@ -15,7 +15,7 @@ class _VariableType(type):
         return isinstance(instance, Tensor)
 
 
-class Variable(metaclass=_VariableType):
+class TensorVariable(metaclass=_VariableType):
     """``Variable(data, requires_grad=True)`` is a tensor of the same memory as ``data``; each tensor is a Variable.
 
     volatile: of PyTorch before 0.4, where it turned recording off: accepted with a warning, and does so for this
@@ -30,3 +30,6 @@ class Variable(metaclass=_VariableType):
         made = data.detach()
         made.requires_grad = bool(requires_grad)
         return made
+
+
+Variable = TensorVariable

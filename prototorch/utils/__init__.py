@@ -1,11 +1,12 @@
-"""Utilities by PyTorch's names: `prototorch.utils.data`."""
+"""Utilities by PyTorch's names: `prototorch.utils.data`, `prototorch.utils.checkpoint`."""
 
 from typing import NoReturn
 
 from prototorch.errors import did_you_mean
+from prototorch.utils import checkpoint as checkpoint
 from prototorch.utils import data as data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name: str) -> NoReturn:
