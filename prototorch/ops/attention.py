@@ -85,7 +85,7 @@ class AttentionHeads(Op):
         if rate:
             if not key:
                 raise self.shape_error(f"a rate of {rate} needs a random key as the last input")
-            dropout.infer_spec(weights, *key, rate=rate, site=site)
+            dropout.infer_spec(weights, key[0], rate=rate, site=site)
         return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
     def decompose(self, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,

@@ -52,7 +52,7 @@ class _Heads:
     def dtype_of(self, value: float) -> np.ndarray:
         return np.asarray(value, self.dtype)
 
-    def kept(self, key: Any, item: int, first: int, rows: int) -> Any:
+    def factors(self, key: Any, item: int, first: int, rows: int) -> Any:
         """The factors of the weights of these queries: 0 where one is dropped, else 1 / (1 - rate)."""
         start = (item * self.t + first) * self.s
         skipped = start % 16
@@ -92,7 +92,7 @@ def attention_heads(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
                 weights, y = scratch_arrays(((end - first, p.s), p.dtype), ((end - first, e), p.dtype))
                 p.weights(weights, q[sample, first:end, head], k[sample, :, head], masks_of(item, first, end), first)
                 if p.rate:
-                    weights *= p.kept(key[0], item, first, end - first)
+                    weights *= p.factors(key[0], item, first, end - first)
                 np.matmul(weights, v[sample, :, head], out=y)
                 outputs[0][sample, first:end, head] = y
 
@@ -123,14 +123,14 @@ def attention_heads_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: d
                 weights, by_scores = scratch_arrays(((end - first, p.s), p.dtype), ((end - first, p.s), p.dtype))
                 p.weights(weights, queries, keys, masks_of(item, first, end), first)
                 np.matmul(grads, values.T, out=by_scores)
-                kept = p.kept(key[0], item, first, end - first) if p.rate else None
-                if kept is not None:
-                    by_scores *= kept
+                factors = p.factors(key[0], item, first, end - first) if p.rate else None
+                if factors is not None:
+                    by_scores *= factors
                 by_scores -= np.einsum("ts,ts->t", by_scores, weights)[:, None]
                 by_scores *= weights
                 by_scores *= p.scale
-                if kept is not None:
-                    weights *= kept
+                if factors is not None:
+                    weights *= factors
                 dq[sample, first:end, head] = by_scores @ keys
                 sum_k += by_scores.T @ queries
                 sum_v += weights.T @ grads
