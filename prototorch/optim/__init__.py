@@ -11,6 +11,7 @@
 from typing import NoReturn
 
 from prototorch.errors import UsageError, did_you_mean
+from prototorch.optim import lr_scheduler as lr_scheduler
 from prototorch.optim.adam import Adam, AdamW
 from prototorch.optim.adam_variants import Adamax, NAdam, RAdam
 from prototorch.optim.mean_squares import Adadelta, Adagrad, RMSprop
@@ -31,6 +32,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "lr_scheduler",
 ]
 
 #: PyTorch's optimizers that are not here -> why, and what to use

@@ -24,7 +24,7 @@ def stepped(name="Adam", **settings):
     return optimizer, p
 
 
-@pytest.mark.parametrize("name", [n for n in pt.optim.__all__ if n not in ("Optimizer", "LBFGS")])
+@pytest.mark.parametrize("name", [n for n in pt.optim.__all__ if n[0].isupper() and n not in ("Optimizer", "LBFGS")])
 def test_settings_and_their_defaults_are_those_of_pytorch(name):
     ours, theirs = getattr(pt.optim, name)([leaf(1)]), getattr(torch.optim, name)([torch.ones(1, requires_grad=True)])
     assert ours.defaults == theirs.defaults
@@ -81,8 +81,9 @@ def test_one_parameter_belongs_to_one_group():
 
 
 def test_gradients_of_another_kind_are_refused():
-    p = leaf(2)
+    p = leaf(3)
     p.grad = pt.tensor(np.ones(3, np.float32))
+    p.data = pt.tensor(np.ones(2, np.float32))
     with pytest.raises(UsageError, match=r"float32 \[3\].*float32 \[2\]"):
         pt.optim.SGD([p]).step()
 
@@ -100,7 +101,7 @@ def test_gradients_are_forgotten_or_filled_with_zeros():
     assert np.array_equal(p.numpy(), before)
 
 
-@pytest.mark.parametrize("name", [n for n in pt.optim.__all__ if n not in ("Optimizer", "LBFGS")])
+@pytest.mark.parametrize("name", [n for n in pt.optim.__all__ if n[0].isupper() and n not in ("Optimizer", "LBFGS")])
 def test_a_closure_computes_the_gradients_and_gives_the_loss(name):
     p = leaf(3)
     optimizer = getattr(pt.optim, name)([p], lr=0.1)
