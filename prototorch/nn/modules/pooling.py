@@ -131,10 +131,9 @@ class AvgPool1d(_AvgPool):
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
                  count_include_pad: bool = True):  # fmt: skip
-        single = [as_sizes(v, 1, f"AvgPool1d: {name}", least) for v, name, least in
-                  ((kernel_size, "kernel_size", 1), (kernel_size if stride is None else stride, "stride", 1),
-                   (padding, "padding", 0))]  # fmt: skip
-        super().__init__(*single, ceil_mode, count_include_pad)
+        kernel = as_sizes(kernel_size, 1, "AvgPool1d: kernel_size", 1)
+        strides = kernel if stride is None else as_sizes(stride, 1, "AvgPool1d: stride", 1)
+        super().__init__(kernel, strides, as_sizes(padding, 1, "AvgPool1d: padding"), ceil_mode, count_include_pad)
 
 
 class LPPool1d(_LPPool):
