@@ -135,7 +135,7 @@ class CompiledCall:
             return base if source.argument is not None else base.detach()
         array = array_view(base._array, source.steps)
         view = make_tensor(array, source.traced.spec, self._host, base.storage)
-        view._view = ViewInfo(base, source.steps, base.storage.graph_version)
+        view._view = ViewInfo(base, source.steps, base.storage.graph_version, base.array)
         return view
 
     def _materialize_escaped(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> None:

@@ -7,6 +7,8 @@ their new place when they are next used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prototorch import ops
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
@@ -38,6 +40,8 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
     is_recorded = recording.get() and target.spec.is_float and (target.requires_grad or value.requires_grad)
     if is_recorded:
         _check_leaf(target, name)
+        if target._view is not None:
+            target._view.check_base()
     if value.spec.dtype != target.spec.dtype:
         value = ops.cast(value, dtype=target.spec.dtype)
     if is_recorded:
@@ -81,6 +85,7 @@ def _move_on_tape(target: Tensor, value: Tensor) -> None:
         _take_place(target, value)
         storage.graph_version += 1
         return
+    view.check_base()
     base = view.base
     interpreter = base.interpreter
     updated = interpreter.view_update(base, value, view.steps)
@@ -96,6 +101,22 @@ def _take_place(target: Tensor, value: Tensor) -> None:
     target._requires_grad = False
     if before is not None and edge is not None:
         move_retained(target, before)
+
+
+def become_view(target: Tensor, make_view: Callable[[Tensor], Tensor], name: str) -> Tensor:
+    """Make a tensor the view of it that ``make_view`` gives; its elements stay where they are. Gives the tensor.
+
+    name: the function, for messages. Raises GradientError for a leaf that requires a gradient while ops are recorded.
+    """
+    if recording.get() and target._view is None:
+        _check_leaf(target, name)
+    source = target
+    if target._view is None:  # what owns the memory from now on, in the shape that it had
+        source = make_tensor(target._array, target.spec, target.interpreter, target.storage)
+        source._edge = target._edge
+    view = make_view(source)
+    target._array, target.spec, target._view, target._edge = view._array, view.spec, view._view, view._edge
+    return target
 
 
 def place_output(target: Tensor, edge: Edge, is_changed: bool, name: str) -> None:

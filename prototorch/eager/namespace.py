@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from prototorch.eager import device, dtype, grad_mode, operands, size, tensor
+from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor
 from prototorch.eager.registry import FUNCTIONS
 
 for _module in ("functions", "layer_call"):
@@ -24,6 +24,7 @@ NAMES: dict[str, Any] = {
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
     "result_type": operands.result_type,
+    "set_printoptions": printing.set_printoptions,
     "dtype": dtype.DType,
     "device": device.Device,
     "Size": size.Size,

@@ -17,6 +17,7 @@ import numpy as np
 from prototorch.eager.dtype import DTYPES, DType
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
+from prototorch.eager.printing import tensor_as_text
 from prototorch.eager.size import Size
 from prototorch.eager.storage import Storage, has_overlap
 from prototorch.errors import GradientError, UsageError, warn_user
@@ -230,6 +231,8 @@ class Tensor(OperatorMixin):
         return self.spec.shape[0]
 
     def __contains__(self, value: Any) -> bool:
+        if not isinstance(value, Tensor | bool | int | float | np.generic | np.ndarray):
+            raise UsageError(f"in: a tensor has numbers for elements, got {value!r:.60}")
         return bool((self.numpy() == np.asarray(value)).any())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -257,23 +260,17 @@ class Tensor(OperatorMixin):
     def __repr__(self) -> str:
         if self.interpreter.is_trace:
             return f"tensor(<{self.spec}, not known while a function is compiled>)"
-        elements = np.array2string(self.numpy(), separator=", ", prefix="tensor(", threshold=1000)
-        notes = []
-        if self.spec.dtype not in ("float32", "int64", "bool"):
-            notes.append(f"dtype={self.dtype!r}")
-        if self.device.type != "cpu":
-            notes.append(f"device='{self.device}'")
-        if self.grad_fn is not None:
-            notes.append(f"grad_fn=<{self.grad_fn.name()}>")
-        elif self.requires_grad:
-            notes.append("requires_grad=True")
-        return f"tensor({', '.join([elements, *notes])})"
+        return tensor_as_text(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and not self.spec.shape else object.__format__(self, spec)
 
 
 def _refresh_view(view: Tensor) -> None:
     """Compute the place on the tape of a view whose base has been changed."""
     info = view._view
     assert info is not None
+    info.check_base()
     token = recording.set(True)
     try:
         result = apply_view_steps(info.base, info.steps)

@@ -56,7 +56,9 @@ def _scalar(name: str, value: Any, like: Tensor) -> Tensor:
 @tensor_function(in_place=True)
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """The input with ``alpha`` times the parts of ``source`` added to its parts at the indices; duplicates add."""
-    source = source if alpha == 1 else ops.multiply(source, alpha)
+    if not isinstance(source, Tensor):
+        raise UsageError(f"index_add: source must be a tensor, got {source!r:.60}")
+    source = source if alpha == 1 else ops.multiply(source, _scalar("index_add", alpha, source))
     return _by_index("index_add", input, dim, index, source, "sum")
 
 

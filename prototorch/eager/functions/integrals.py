@@ -26,7 +26,8 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: Any) -> tuple[Tensor, int
     n = y.shape[axis]
     heights = ops.add(part_of(y, axis, 1, max(n, 1)), part_of(y, axis, 0, max(n - 1, 0)))
     if x is None:
-        return ops.multiply(*promote(name, to_float(heights), 0.5 * (1 if dx is None else dx))), axis
+        scaled = ops.multiply(*promote(name, heights, 1 if dx is None else dx))
+        return ops.multiply(*promote(name, to_float(scaled), 0.5)), axis
     along = x.ndim - 1 if x.ndim == 1 else axis + x.ndim - y.ndim
     if (x.ndim != 1 and x.ndim != y.ndim) or x.shape[along] != n:
         raise ShapeError(f"{name}: x has shape {list(x.shape)}, which does not fit y, of shape {list(y.shape)}, in "
@@ -35,7 +36,7 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: Any) -> tuple[Tensor, int
     widths = ops.subtract(part_of(x, along, 1, max(m, 1)), part_of(x, along, 0, max(m - 1, 0)))
     if x.ndim == 1:
         widths = reshape(widths, (-1 if m else 0, *(1,) * (y.ndim - axis - 1)))
-    return ops.multiply(*promote(name, ops.multiply(*promote(name, to_float(heights), widths)), 0.5)), axis
+    return ops.multiply(*promote(name, to_float(ops.multiply(*promote(name, heights, widths))), 0.5)), axis
 
 
 @tensor_function(method=False, aliases=("trapz",))
