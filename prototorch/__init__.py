@@ -40,6 +40,8 @@ _PUBLIC = {
     "Module": ("prototorch.nn.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
     "autograd": ("prototorch.autograd", ""),
+    "linalg": ("prototorch.linalg", ""),
+    "special": ("prototorch.special", ""),
     "grad": ("prototorch.eager.functions.gradients", "grad"),
     "compile": ("prototorch.compiler.compiled_function", "compile"),
     "training": ("prototorch.eager.layer_call", "training"),

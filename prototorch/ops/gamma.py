@@ -80,7 +80,7 @@ def zeta_array(xp: Any, s: Any, q: Any) -> Any:
         factor, power = factor * (s + (2 * j - 1)) * (s + 2 * j), power / (w * w)
     nan, infinity = (xp.full((), v, dtype=q.dtype) for v in (float("nan"), float("inf")))
     total = xp.where((s < 1) | (q < 0), nan, total)
-    return xp.where((s == 1) | (q == 0), infinity, total)
+    return xp.where((s == 1) | ((q <= 0) & (q == xp.floor(q)) & (s > 1)), infinity, total)
 
 
 def _cotangent_derivative(n: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Decompositions and solutions of linear systems, for stacks of matrices [..., n, n].
+"""Solutions of linear systems, inverses, determinants and Cholesky's decomposition, for stacks of matrices [..., n, n].
 
 The reference implementations call the linear algebra extension of the array API: LAPACK for NumPy, cuSOLVER for CuPy.
 """
@@ -16,15 +16,22 @@ from prototorch.ops.shape import expand_dims, swap_axes
 from prototorch.spec import Spec
 
 
-class _MatrixOp(Op):
+def matrix_spec(op: Op, x: Spec) -> None:
+    """Raises ShapeError for anything but a stack of float32 or float64 matrices."""
+    if x.ndim < 2:
+        raise op.shape_error(f"expected matrices [..., m, n], got shape {list(x.shape)}")
+    if x.dtype not in ("float32", "float64"):
+        raise op.shape_error(f"expected float32 or float64 elements, got {x.dtype}")
+
+
+class MatrixOp(Op):
     """One stack of square float32 or float64 matrices."""
 
     def square_spec(self, x: Spec) -> None:
         """Raises ShapeError for anything else."""
         if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
             raise self.shape_error(f"expected square matrices [..., n, n], got shape {list(x.shape)}")
-        if x.dtype not in ("float32", "float64"):
-            raise self.shape_error(f"expected float32 or float64 elements, got {x.dtype}")
+        matrix_spec(self, x)
 
     def infer_spec(self, x: Spec) -> Any:
         self.square_spec(x)
@@ -39,7 +46,7 @@ def transpose_matrix(x: Any) -> Any:
     return swap_axes(x, -2, -1)
 
 
-class Inverse(_MatrixOp):
+class Inverse(MatrixOp):
     """The inverse of each matrix. Raises LinAlgError for a singular one."""
 
     @staticmethod
@@ -50,7 +57,7 @@ class Inverse(_MatrixOp):
         return xp.linalg.inv(x)
 
 
-class Solve(_MatrixOp):
+class Solve(MatrixOp):
     """``solve(a, b)``: the x with a @ x = b. a [..., n, n], b [..., n, k]; leading axes broadcast. Raises LinAlgError
     for a singular matrix."""
 
@@ -74,7 +81,7 @@ class Solve(_MatrixOp):
         return xp.linalg.solve(a, b)
 
 
-class Cholesky(_MatrixOp):
+class Cholesky(MatrixOp):
     """The lower triangular L with L @ L.T = x, of symmetric positive definite matrices; the lower triangle is read.
     Raises LinAlgError for a matrix that is not positive definite."""
 
@@ -99,7 +106,7 @@ def triangle_mask(x: Any, diagonal: float) -> Any:
     return below + (1 - below - cast(less(row, column), dtype=x.dtype)) * diagonal
 
 
-class Slogdet(_MatrixOp):
+class Slogdet(MatrixOp):
     """The sign of the determinant of each matrix and the logarithm of its absolute value; the gradient is that of the
     logarithm."""
 
@@ -118,34 +125,6 @@ class Slogdet(_MatrixOp):
         return [expand_dims(expand_dims(g, g.ndim), g.ndim + 1) * transpose_matrix(inverse(inputs[0]))]
 
 
-class Eigh(_MatrixOp):
-    """Eigenvalues in ascending order, and orthonormal eigenvectors in columns, of symmetric matrices; the lower
-    triangle is read. The gradient by eigenvectors exists where the eigenvalues differ."""
-
-    def infer_spec(self, x: Spec) -> tuple[Spec, Spec]:
-        self.square_spec(x)
-        return Spec(x.shape[:-1], x.dtype), Spec(x.shape, x.dtype)
-
-    def reference(self, xp: Any, x: Any) -> tuple[Any, Any]:
-        result = xp.linalg.eigh(x)
-        return result.eigenvalues, result.eigenvectors
-
-    def vjp(self, grads: Any, outputs: Any, inputs: Any, needs: Any, attrs: Any) -> Any:
-        values, vectors = outputs
-        inner = None
-        if grads[1] is not None:
-            identity = triangle_mask(vectors, 1.0) - triangle_mask(vectors, 0.0)
-            gaps = expand_dims(values, values.ndim - 1) - expand_dims(values, values.ndim)
-            inner = matmul(vectors, grads[1], transpose_a=True) * ((1 - identity) / (gaps + identity))
-        if grads[0] is not None:
-            identity = triangle_mask(vectors, 1.0) - triangle_mask(vectors, 0.0)
-            diagonal = identity * expand_dims(grads[0], values.ndim)
-            inner = diagonal if inner is None else inner + diagonal
-        if inner is None:
-            return [None]
-        return [matmul(matmul(vectors, inner), vectors, transpose_b=True)]
-
-
 Inverse.derivatives, Cholesky.derivatives = (Inverse._by_x,), (Cholesky._by_x,)
 Solve.derivatives = (Solve._by_a, Solve._by_b)
-inverse, solve, cholesky, slogdet, eigh = Inverse(), Solve(), Cholesky(), Slogdet(), Eigh()
+inverse, solve, cholesky, slogdet = Inverse(), Solve(), Cholesky(), Slogdet()

@@ -56,16 +56,22 @@ def erf_array(xp: Any, x: Any) -> Any:
     return xp.where(size <= 1, near, xp.sign(x) * far)
 
 
-def erfc_array(xp: Any, x: Any) -> Any:
-    """1 - erf of a float64 array, without the loss of the difference: down to the smallest numbers."""
-    size = xp.abs(x)
-    inner, outer = xp.minimum(size, xp.asarray(6, dtype=x.dtype)), xp.maximum(size, xp.asarray(6, dtype=x.dtype))
+def _scaled_tail(xp: Any, size: Any) -> Any:
+    """erfc(x) * exp(x * x) of a float64 array of numbers >= 1; smaller ones give other numbers."""
+    six = xp.asarray(6, dtype=size.dtype)
+    inner, outer = xp.minimum(size, six), xp.maximum(size, six)
     middle = _evaluate_polynomial(_FAR, ((inner - 3) / (inner + 3) + 1 / 12) * 2.4)
     ratio = -0.5 / (outer * outer)
     series = xp.ones_like(outer)
     for k in range(24, 0, -1):  # the asymptotic series, whose terms fall below the rounding error at 6
         series = series * ratio * (2 * k - 1) + 1
-    tail = xp.exp(-size * size) * xp.where(size <= 6, middle, series / outer * 0.5641895835477563)
+    return xp.where(size <= 6, middle, series / outer * 0.5641895835477563)
+
+
+def erfc_array(xp: Any, x: Any) -> Any:
+    """1 - erf of a float64 array, without the loss of the difference: down to the smallest numbers."""
+    size = xp.abs(x)
+    tail = xp.exp(-size * size) * _scaled_tail(xp, size)
     tail = xp.where(size == float("inf"), xp.zeros_like(size), tail)
     return xp.where(x < -1, 2 - tail, xp.where(x > 1, tail, 1 - erf_array(xp, x)))
 
@@ -103,6 +109,18 @@ class Erfc(UnaryOp):
         return xp.astype(erfc_array(xp, xp.astype(x, xp.float64)), x.dtype)
 
 
+class Erfcx(UnaryOp):
+    """exp(x * x) * erfc(x): the complement of the error function, scaled so that it does not vanish for large x."""
+
+    derivatives = (lambda g, y, x: g * (x * y * 2 - 1.1283791670955126),)
+    flops = flops_per_output(60)
+
+    def reference(self, xp: Any, x: Any) -> Any:
+        wide = xp.astype(x, xp.float64)
+        near = xp.exp(wide * wide) * erfc_array(xp, wide)
+        return xp.astype(xp.where(wide > 1, _scaled_tail(xp, xp.abs(wide)), near), x.dtype)
+
+
 class Erfinv(UnaryOp):
     """The inverse of the error function: infinite at -1 and 1, NaN outside."""
 
@@ -113,4 +131,4 @@ class Erfinv(UnaryOp):
         return xp.astype(erfinv_array(xp, xp.astype(x, xp.float64)), x.dtype)
 
 
-erf, erfc, erfinv = Erf(), Erfc(), Erfinv()
+erf, erfc, erfcx, erfinv = Erf(), Erfc(), Erfcx(), Erfinv()

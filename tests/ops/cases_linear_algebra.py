@@ -37,3 +37,27 @@ for batch in BATCHES:  # their gradients are those of functions of symmetric mat
     case("cholesky", symmetric(normal(*batch, 3, 3)), gradient=False, oracle=by_torch(torch.linalg.cholesky))
     case("eigh", symmetric(normal(*batch, 3, 3)), gradient=False, tolerance=1e-10, tolerance32=1e-3,
          oracle=eigenvectors)  # fmt: skip
+
+
+def with_signs(function, like, *axes):
+    """PyTorch's factors, with the signs of NumPy's columns."""
+
+    def oracle(x):
+        theirs = [v.numpy() for v in function(torch.tensor(x, dtype=torch.float64))]
+        own = like(x)
+        sign = np.sign((theirs[0] * own[0]).sum(-2))
+        return tuple(
+            v if axis is None else v * np.expand_dims(sign, axis) for v, axis in zip(theirs, axes, strict=True)
+        )
+
+    return oracle
+
+
+for shape in ((4, 3), (3, 3), (2, 3, 4)):
+    case("pseudo_inverse_of", normal(*shape), np.linalg.pinv(normal(*shape)), oracle=lambda x, p: p, gradient=False)
+for shape in ((4, 3), (3, 3), (2, 3, 4), (0, 2, 2)):
+    case("qr", normal(*shape), gradient=False, tolerance32=1e-4,
+         oracle=with_signs(torch.linalg.qr, np.linalg.qr, -2, -1))  # fmt: skip
+    case("svd", normal(*shape), gradient=False, tolerance32=1e-3,
+         oracle=with_signs(lambda x: torch.linalg.svd(x, full_matrices=False),
+                           lambda x: np.linalg.svd(x, full_matrices=False), -2, None, -1))  # fmt: skip

@@ -60,6 +60,7 @@ for name, (function, fill) in UNARY.items():
 for name, function, fill in [
     ("digamma", torch.digamma, positive),
     ("erfinv", torch.erfinv, fraction),
+    ("erfcx", torch.special.erfcx, normal),
     ("i0e", torch.special.i0e, away),
     ("i1e", torch.special.i1e, away),
 ]:
@@ -67,6 +68,7 @@ for name, function, fill in [
         case(name, fill(*shape), oracle=by_torch(function), tolerance=1e-13)
 case("lgamma", np.linspace(-4.9, 30, 78), oracle=each(math.lgamma), second=False, gradient=False)
 case("erfc", np.linspace(-7, 26, 301), oracle=each(math.erfc), gradient=False, tolerance=1e-15)
+case("erfcx", np.linspace(-5, 200, 301), oracle=by_torch(torch.special.erfcx), gradient=False)
 case("digamma", np.linspace(-4.9, 30, 78), oracle=by_torch(torch.digamma), gradient=False, tolerance=2e-13)
 case("i0e", np.linspace(-80, 80, 97), oracle=by_torch(torch.special.i0e), gradient=False)
 case("i1e", np.linspace(-80, 80, 97), oracle=by_torch(torch.special.i1e), gradient=False)

@@ -41,6 +41,33 @@ def test_gradient(name, shape):
     np.testing.assert_allclose(got, t.grad.numpy(), rtol=1e-9, atol=1e-9)
 
 
+FACTORS = {
+    "qr": (ops.qr, torch.linalg.qr),
+    "svd": (ops.svd, lambda x: torch.linalg.svd(x, full_matrices=False)),
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), [
+    ("qr", (4, 3)), ("qr", (3, 3)), ("qr", (2, 5, 3)), ("qr", (3, 5)), ("svd", (4, 3)),
+    ("svd", (3, 3)), ("svd", (2, 3, 4)),
+])  # fmt: skip
+def test_gradient_of_factors(name, shape):
+    """Of the squares of the factors and of their product, which do not depend on signs."""
+    ours, theirs = FACTORS[name]
+    a = np.random.default_rng(3).standard_normal(shape)
+    t = torch.tensor(a, requires_grad=True)
+    factors = theirs(t)
+    weights = [np.random.default_rng(k).standard_normal(tuple(f.shape)) for k, f in enumerate(factors)]
+    sum((f.square() * torch.tensor(w)).sum() for f, w in zip(factors, weights, strict=True)).backward()
+
+    def total(x):
+        parts = [ops.sum(ops.square(f) * w) for f, w in zip(ours(x), weights, strict=True)]
+        return sum(parts[1:], parts[0])
+
+    got = run_on_arrays(lambda x: gradients(total, x, seeds=[ops.sum(x) * 0 + 1])[0], a)
+    np.testing.assert_allclose(got, t.grad.numpy(), rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_second_gradient(name):
     ours, theirs = FUNCTIONS[name]

@@ -20,7 +20,8 @@ __all__ = ["cholesky", "det", "eigh", "eigvalsh", "inverse", "logdet", "matrix_n
            "slogdet", "solve"]  # fmt: skip
 
 
-def _run(name: str, op: Any, *matrices: Any) -> Any:
+def run_on_matrices(name: str, op: Any, *matrices: Any) -> Any:
+    """The result of an op on stacks of matrices. Raises UsageError for other values and for singular matrices."""
     for x in matrices:
         if not hasattr(x, "interpreter"):
             raise UsageError(f"{name}: expected a tensor, got {type(x).__name__}")
@@ -36,21 +37,21 @@ def _run(name: str, op: Any, *matrices: Any) -> Any:
 @accepts_out
 def inverse(input: Any) -> Any:
     """The inverse of each matrix (torch.linalg.inv). Raises UsageError for a singular one."""
-    return _run("inv", ops.inverse, input)
+    return run_on_matrices("inv", ops.inverse, input)
 
 
 @tensor_function
 @accepts_out
 def det(input: Any) -> Any:
     """The determinant of each matrix (torch.linalg.det); its gradient needs an inverse."""
-    sign, logarithm = _run("det", ops.slogdet, input)
+    sign, logarithm = run_on_matrices("det", ops.slogdet, input)
     return sign * ops.exp(logarithm)
 
 
 @tensor_function
 def slogdet(input: Any) -> tuple[Any, Any]:
     """The sign of the determinant of each matrix and the logarithm of its absolute value (torch.linalg.slogdet)."""
-    return tuple(_run("slogdet", ops.slogdet, input))
+    return tuple(run_on_matrices("slogdet", ops.slogdet, input))
 
 
 @tensor_function
@@ -65,7 +66,7 @@ def logdet(input: Any) -> Any:
 def cholesky(input: Any, upper: bool = False) -> Any:
     """The lower triangular L with L @ L.T = x of each symmetric positive definite matrix; with ``upper`` its transpose
     (torch.linalg.cholesky). Raises UsageError for a matrix that is not positive definite."""
-    lower = _run("cholesky", ops.cholesky, input)
+    lower = run_on_matrices("cholesky", ops.cholesky, input)
     return ops.swap_axes(lower, -1, -2) if upper else lower
 
 
@@ -78,7 +79,7 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
             raise UsageError("solve: left=False needs matrices on the right-hand side")
         return ops.swap_axes(solve(ops.swap_axes(A, -1, -2), ops.swap_axes(B, -1, -2)), -1, -2)
     right = ops.expand_dims(B, B.ndim) if is_vector else B
-    y = _run("solve", ops.solve, A, right)
+    y = run_on_matrices("solve", ops.solve, A, right)
     return ops.squeeze(y, axis=y.ndim - 1) if is_vector else y
 
 
@@ -87,7 +88,9 @@ def eigh(A: Any, UPLO: str = "L") -> tuple[Any, Any]:
     ("L") or the upper one ("U") is read (torch.linalg.eigh)."""
     if UPLO not in ("L", "U"):
         raise UsageError(f"eigh: UPLO must be 'L' or 'U', got {UPLO!r:.20}")
-    return tuple(_run("eigh", ops.eigh, A if UPLO == "L" else ops.swap_axes(A, -1, -2)))
+    return tuple(
+        run_on_matrices("eigh", ops.eigh, A if UPLO == "L" else A + ops.stop_gradient(ops.swap_axes(A, -1, -2) - A))
+    )
 
 
 def eigvalsh(A: Any, UPLO: str = "L") -> Any:
@@ -96,8 +99,8 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 
 
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """A norm of each matrix: "fro", 1 and -1 (columns), inf and -inf (rows), "nuc", 2 and -2 by singular values, which
-    are taken from the eigenvalues of A.T @ A (torch.linalg.matrix_norm)."""
+    """A norm of each matrix: "fro", 1 and -1 (columns), inf and -inf (rows), "nuc", 2 and -2 by singular values
+    (torch.linalg.matrix_norm)."""
     A = A if dtype is None else cast_to(A, as_dtype(dtype))
     row, column = dim
     if ord == "fro":
@@ -108,7 +111,7 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     if ord in (1, -1, math.inf, -math.inf):
         inner, outer = (row, column) if abs(ord) == 1 else (column, row)
         sums = ops.sum(ops.abs(A), axis=inner, keepdims=True)
-        y = (ops.max if ord > 0 else ops.min)(sums, axis=outer, keepdims=True)
+        y = _extreme(sums, ord > 0, outer, True)
     elif ord in (2, -2, "nuc"):
         y = _singular_norm(A, ord, row, column)
     else:
@@ -116,14 +119,19 @@ def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = F
     return y if keepdim else ops.sum(y, axis=(row, column))
 
 
+def _extreme(x: Any, is_largest: bool, axis: int, keepdims: bool) -> Any:
+    """The largest or smallest element along an axis; the largest of none, of numbers that are not negative, is 0."""
+    if is_largest and x.shape[axis] == 0:
+        return ops.sum(x, axis=axis, keepdims=keepdims)
+    return (ops.max if is_largest else ops.min)(x, axis=axis, keepdims=keepdims)
+
+
 def _singular_norm(A: Any, ord: Any, row: int, column: int) -> Any:
     order = (*(i for i in range(A.ndim) if i not in (row, column)), row, column)
     x = ops.transpose(A, order=order)
-    tall = x.shape[-2] >= x.shape[-1]
-    squares = eigvalsh(ops.matmul(x, x, transpose_a=tall, transpose_b=not tall))
-    values = ops.sqrt(ops.maximum(squares, 0.0))
+    values = run_on_matrices("matrix_norm", ops.svd, x)[1]
     axis = values.ndim - 1
-    y = ops.sum(values, axis=axis) if ord == "nuc" else (ops.max if ord == 2 else ops.min)(values, axis=axis)
+    y = ops.sum(values, axis=axis) if ord == "nuc" else _extreme(values, ord == 2, axis, False)
     return ops.reshape(y, shape=tuple(1 if i in (row, column) else n for i, n in enumerate(A.shape)))
 
 

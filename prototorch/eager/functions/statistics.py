@@ -95,7 +95,10 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dt
         return _root(ops.sum(ops.square(x), **options))
     if ord < 0:
         require_elements("vector_norm", x, dims)
-        return ops.power(ops.sum(ops.power(ops.abs(x), float(ord)), **options), 1.0 / ord)
+        is_zero = ops.equal(x, ops.zeros_like(x))
+        powers = ops.power(ops.where(is_zero, ops.ones_like(x), ops.abs(x)), float(ord))
+        root = ops.power(ops.sum(powers, **options), 1.0 / ord)
+        return ops.where(ops.any(is_zero, **options), ops.zeros_like(root), root)
     size = ops.abs(x)
     is_zero = ops.equal(size, ops.zeros_like(x))
     powers = ops.where(is_zero, size, ops.power(ops.where(is_zero, ops.ones_like(x), size), float(ord)))

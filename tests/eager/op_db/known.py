@@ -38,6 +38,7 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "polygamma": lambda x, n: pt.polygamma(n, x),
     "special.polygamma": lambda x, n: pt.polygamma(n, x),
     "where": lambda x, condition, other: pt.where(condition, x, other),
+    "linalg.pinv.singular": lambda a, b: pt.linalg.pinv(a @ b.mT),
     "zero_": lambda x: x.clone().zero_(),
     "normal.in_place": lambda x, *args: x.clone().normal_(*args),
     "normal.number_mean": lambda std, mean, *args, **options: pt.normal(mean, std, *args, **options),
@@ -52,3 +53,8 @@ NO_ERRORS: dict[str, dict[str, str]] = {
 NO_ERRORS_ANYWHERE = {
     "unsupported operation": "out= may overlap the inputs: the result is complete before it is written"
 }
+
+#: what a function refuses of PyTorch's samples: a part of its message
+REFUSALS = {
+    "svd": "some=False", "linalg.svd": "full_matrices=False", "qr": "mode must be", "linalg.qr": "mode must be",
+}  # fmt: skip

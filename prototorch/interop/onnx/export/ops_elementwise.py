@@ -9,11 +9,13 @@ from prototorch.interop.onnx.export.walker import NodeExport, exports_op, not_ex
 
 not_expressible(
     "it is a special function that ONNX does not have",
-    "lgamma", "digamma", "polygamma", "hurwitz_zeta", "erfc", "erfinv", "i0e", "i1e", "atan2", "nextafter", "signbit",
+    "lgamma", "digamma", "polygamma", "hurwitz_zeta", "erfc", "erfcx", "erfinv",
+    "i0e", "i1e", "atan2", "nextafter", "signbit",
     "copysign",
 )  # fmt: skip
 not_expressible("it computes in Python", "host_call")
-not_expressible("ONNX has no decompositions of matrices", "inverse", "solve", "cholesky", "slogdet", "eigh")
+not_expressible("ONNX has no linear systems", "inverse", "solve", "cholesky", "slogdet")
+not_expressible("ONNX has no decompositions of matrices", "eigh", "qr", "svd", "pseudo_inverse_of")
 not_expressible("ONNX 18 has no such scan", "linear_recurrence", "cumprod", "logcumsumexp")
 not_expressible("ONNX shifts unsigned integers alone", "bitwise_left_shift", "bitwise_right_shift")
 
