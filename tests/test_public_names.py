@@ -15,9 +15,9 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 NAMES = {
     "prototorch": """
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
-        __version__ autograd caffe callbacks compile constraints data default_generator errors generate grad
-        gradients group initializers layers load_model losses manual_seed metrics models nn ops optim
-        optimizers read_weights regularizers schedules training utils
+        __version__ autograd caffe callbacks compile constraints data default_generator errors generate grad gradients
+        group initializers layers linalg load_model losses manual_seed metrics models nn ops optim optimizers
+        read_weights regularizers schedules special training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
@@ -104,6 +104,14 @@ NAMES = {
     """,
     "nn": """
         LayerChild
+    """,
+    "linalg": """
+        cholesky cond cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank multi_dot norm
+        pinv qr slogdet solve solve_triangular svd svdvals tensorinv vander vecdot vector_norm
+    """,
+    "special": """
+        digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_ndtr log_softmax logit
+        logsumexp multigammaln ndtr polygamma psi round sinc softmax xlog1py xlogy zeta
     """,
     "autograd": """
         Function Variable anomaly_mode backward detect_anomaly enable_grad function functional grad grad_mode

@@ -72,12 +72,13 @@ def pinv(A: Any, rcond: float | None = None, *, atol: float | None = None, rtol:
     """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0. rtol: default the larger size
     times the precision of the element type where there is no atol (torch.linalg.pinv)."""
     if hermitian:
-        values, vectors = run_on_matrices("pinv", ops.eigh, A)
+        values, vectors = run_on_matrices("pinv", ops.eigh, ops.stop_gradient(A))
         size = ops.abs(values)
         largest = ops.max(size, axis=-1, keepdims=True) if A.shape[-1] else size
         counts = ops.greater(size, _tolerance(A, largest, atol, rcond if rtol is None else rtol))
         inverse = ops.where(counts, 1.0 / ops.where(counts, values, ops.ones_like(values)), values * 0.0)
-        return ops.matmul(vectors * ops.expand_dims(inverse, values.ndim - 1), vectors, transpose_b=True)
+        found = ops.matmul(vectors * ops.expand_dims(inverse, values.ndim - 1), vectors, transpose_b=True)
+        return ops.pseudo_inverse_of(A, found)
     u, s, vh = run_on_matrices("pinv", ops.svd, ops.stop_gradient(A))
     if 0 in tuple(A.shape):
         return ops.broadcast_to(ops.zeros_like(A), shape=(*A.shape[:-2], A.shape[-1], A.shape[-2])).clone()
