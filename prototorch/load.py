@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Literal
 
+from prototorch.compiler.text_layers import register_text_layers
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.errors import FileError, ModelFileError, PrototorchError, UsageError, did_you_mean
 from prototorch.graph.net import Net
@@ -50,6 +51,8 @@ __all__ = [
     "read_blocks",
     "run_imports",
 ]
+
+register_text_layers()
 
 
 def load_model(

@@ -17,7 +17,7 @@ __all__ = ["Guards"]
 
 MAX_ITEMS = 20_000  # that are looked at from one function
 _ABSENT = object()
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), DType)
+_VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), DType)
 _OPAQUE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ndarray,
            np.generic, Layer)  # fmt: skip
 
@@ -26,12 +26,12 @@ class Guards:
     """The numbers, strings and objects that a function reaches: by its closure, its global names, the object that it is
     a method of, and the modules, lists, dicts and other objects in these.
 
-    ``plain`` are items that count by value, ``objects`` those that count as the object that they are. Each is a
+    ``by_value`` are items that count by value, ``objects`` those that count as the object that they are. Each is a
     container (a dict or a list), a key, the value, and the path that messages name.
     """
 
     def __init__(self, function: Any, arguments: Iterable[Any]):
-        self.plain: list[tuple[Any, Any, Any, str]] = []
+        self.by_value: list[tuple[Any, Any, Any, str]] = []
         self.objects: list[tuple[Any, Any, Any, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.tensors: dict[int, Tensor] = {}
@@ -57,14 +57,14 @@ class Guards:
             self._item(cell, name, _cell_contents(cell), name)
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
-        (self.plain if isinstance(value, _PLAIN) else self.objects).append((container, key, value, path))
+        (self.by_value if isinstance(value, _VALUE_TYPES) else self.objects).append((container, key, value, path))
         self._visit(value, path)
 
     def _visit(self, value: Any, path: str) -> None:
         if isinstance(value, Tensor):
             self.tensors[id(value)] = value
             return
-        if isinstance(value, (*_PLAIN, *_OPAQUE)) or id(value) in self._visited or len(self._visited) > MAX_ITEMS:
+        if isinstance(value, (*_VALUE_TYPES, *_OPAQUE)) or id(value) in self._visited or len(self._visited) > MAX_ITEMS:
             return
         self._visited.add(id(value))
         if isinstance(value, dict):
@@ -85,14 +85,14 @@ class Guards:
 
     def skip(self, skipped: Callable[[Any, Any], bool]) -> None:
         """Leave out items (container, key) that are read at each call."""
-        self.plain = [item for item in self.plain if not skipped(item[0], item[1])]
+        self.by_value = [item for item in self.by_value if not skipped(item[0], item[1])]
 
     def failure(self) -> str:
         """What has changed, with its path; "" where nothing has."""
         for container, size, path in self.sizes:
             if len(container) != size:
                 return f"{path} has {len(container)} items, and had {size}"
-        for container, key, value, path in self.plain:
+        for container, key, value, path in self.by_value:
             now = _item(container, key)
             if now is not value and (type(now) is not type(value) or now != value):
                 return f"{path} is {'gone' if now is _ABSENT else repr(now)[:40]}, and was {value!r:.40}"

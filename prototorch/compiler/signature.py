@@ -14,7 +14,7 @@ from prototorch.nn.module import Module
 
 __all__ = ["CallSignature", "collect_tensors", "map_tensors"]
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, slice, type(...), np.dtype)
+_VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), enum.Enum, range, slice, type(...), np.dtype)
 
 
 class CallSignature:
@@ -35,7 +35,7 @@ class CallSignature:
         if isinstance(value, Tensor):
             return self._tensor(value)
         kind = type(value)
-        if isinstance(value, _PLAIN):
+        if isinstance(value, _VALUE_TYPES):
             return kind, value
         if isinstance(value, list | tuple):
             return kind, tuple([self._part(v) for v in value])

@@ -32,7 +32,7 @@ from prototorch.spec import Spec
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-__all__ = ["CapturedArray", "TraceInterpreter", "user_location"]
+__all__ = ["CapturedArray", "TraceInterpreter", "UnknownElementsError", "user_location"]
 
 
 @dataclass
@@ -47,6 +47,10 @@ class CapturedArray:
     cell: TracedArray
     name: str
     is_state: bool
+
+
+class UnknownElementsError(UsageError):
+    """The elements of a tensor are needed while a function is traced."""
 
 
 class TraceInterpreter(TensorInterpreter):
@@ -64,6 +68,7 @@ class TraceInterpreter(TensorInterpreter):
         self._number_names: dict[tuple[int, str], str] = {}
         self.tensors: list[weakref.ref[Tensor]] = []
         self.initial_grads: dict[int, Tensor | None] = {}  # of leaves from outside, by id
+        self.num_keys = 0
         self.keys: dict[int, tuple[RandomKeys, list[str]]] = {}  # inputs that are drawn at each call
 
     # ------------------------------------------------------------------ tensors and their memory
@@ -212,7 +217,7 @@ class TraceInterpreter(TensorInterpreter):
     def to_numpy(self, array: Any) -> NoReturn:
         """Raise UsageError: the elements are not known."""
         where = user_location()
-        raise UsageError(
+        raise UnknownElementsError(
             f"{f'{where}: ' if where else ''}the elements of a tensor are needed here, and they are not known while a "
             "function is compiled. An `if`, a loop, item(), numpy() or a print that depends on them cannot be part of "
             "a plan: choose between values by where(condition, a, b), return what is to be printed, or leave this part "

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
@@ -23,7 +23,7 @@ from prototorch.terminal import escape_line
 
 __all__ = [
     "HOW_TO_ALLOW", "allow_python", "check_module_name", "import_of", "import_python_module", "is_python_allowed",
-    "module_location", "register_layers",
+    "module_location", "register_adapter", "register_layers",
 ]  # fmt: skip
 
 HOW_TO_ALLOW = (
@@ -35,6 +35,7 @@ _MAX_NAME_LENGTH = 200
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 _allowed: ContextVar[bool] = ContextVar("prototorch_allow_python", default=False)
+_adapters: dict[type, Callable[[type], type[Block]]] = {}
 _imported: dict[str, str] = {}  # module -> the name by which a text imported it
 
 
@@ -112,19 +113,18 @@ def module_location(name: str, folders: Sequence[str]) -> str | None:
 def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
     """The blocks (layers, losses, ...) that a module defines, which texts may name from now on.
 
-    Classes with a method ``as_layer`` (modules, functions) become layers of their names. Raises UsageError for a module
-    that defines none.
+    Other classes become layers of their names by their adapters. Raises UsageError for a module that defines none.
     """
     blocks: list[type[Block]] = []
     for value in list(vars(module).values()):
         if not isinstance(value, type) or _is_part(value.__module__, "prototorch"):
             continue
-        as_layer = getattr(value, "as_layer", None)
+        adapter = next((make for base, make in _adapters.items() if issubclass(value, base)), None)
         if issubclass(value, Block):
             if value._family is not None and not value.abstract:
                 blocks.append(value)
-        elif as_layer is not None and not value.__name__.startswith("_"):
-            blocks.append(as_layer())
+        elif adapter is not None and not value.__name__.startswith("_"):
+            blocks.append(adapter(value))
     if not blocks:
         raise UsageError(
             f"the module {name!r} ({escape_line(_file_of(module))}) defines no subclass of Layer, Module or Function "
@@ -132,6 +132,11 @@ def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
         )
     _imported.update(dict.fromkeys((module.__name__, *(block.__module__ for block in blocks)), name))
     return blocks
+
+
+def register_adapter(base: type, adapter: Callable[[type], type[Block]]) -> None:
+    """Have subclasses of a class that a text brings become blocks: ``adapter(cls)`` makes the block of one."""
+    _adapters[base] = adapter
 
 
 def import_of(cls: type) -> str | None:
