@@ -9,9 +9,12 @@ import numpy as np
 
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.tracing import active_trace, outside_trace
 from prototorch.errors import UsageError
 from prototorch.optim.fused_update import FusedUpdate, update_backend
 from prototorch.optim.optimizer import Optimizer
+from prototorch.optim.state_dict import NUMBERS
+from prototorch.optim.traced_update import CallCoefficients, record_update
 
 __all__ = ["FormulaOptimizer", "check_betas", "check_options", "check_range", "full_tensor"]
 
@@ -63,6 +66,7 @@ class FormulaOptimizer(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters that have a gradient. Gives the loss that the closure returns, or None."""
         loss = self.evaluate(closure)
+        is_traced = active_trace.get() is not None
         for number, group in enumerate(self.param_groups):
             kinds: dict[Any, list[tuple[Tensor, dict[str, Any]]]] = {}
             names = self.slots(group)
@@ -72,12 +76,36 @@ class FormulaOptimizer(Optimizer):
                     continue
                 state = self.state[p] if has_state else {}
                 if not state or (names and names[-1] not in state):
-                    self.begin(group, p, state, names)
-                progress = self.advance(group, state)
+                    with outside_trace():
+                        self.begin(group, p, state, names)
+                progress = self.progress(state) if is_traced else self.advance(group, state)
                 kinds.setdefault((p.spec.dtype, p.interpreter, progress), []).append((p, state))
             for (dtype, _, progress), members in kinds.items():
-                self._update(number, group, dtype, progress, names, members)
+                if is_traced:
+                    self._record(group, names, members)
+                else:
+                    self._update(number, group, dtype, progress, names, members)
         return loss
+
+    def progress(self, state: dict[str, Any]) -> Progress:
+        """What distinguishes parameters that have not made the same steps."""
+        return tuple(float(state[name].array) for name in NUMBERS if name in state)
+
+    def _record(self, group: dict[str, Any], names: Sequence[str],
+                members: list[tuple[Tensor, dict[str, Any]]]) -> None:  # fmt: skip
+        """As `_update`, in the plan of a compiled function, each of whose calls is a step."""
+        states = [state for _, state in members]
+
+        def compute() -> dict[str, float]:
+            steps = [self.advance(group, state) for state in states]  # equal: that is what brought them together
+            return self.coefficients(group, steps[0])
+
+        with outside_trace():
+            copies = {name: tensor(float(states[0][name].array)) for name in NUMBERS if name in states[0]}
+            first = self.advance(group, {**states[0], **copies})
+        flags, keys = self.flags(group, first), tuple(self.coefficients(group, first))
+        rows = [[p, *(state[name] for name in names)] for p, state in members]
+        record_update(type(self).formula, flags, keys, CallCoefficients(compute), rows)
 
     def begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any], names: Sequence[str]) -> None:
         """Fill in what a parameter's state lacks."""

@@ -49,7 +49,7 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError("params must be an iterable of tensors or dicts, got a tensor: give [tensor]")
         self.defaults = defaults
-        self.num_step_calls = 0  #: how often `step` was called, which schedules of the learning rate compare
+        self.has_stepped = False  #: whether `step` was called, which schedules of the learning rate ask for
         self.state: defaultdict[Tensor, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._hooks: dict[str, list[Callable[..., Any]]] = defaultdict(list)
@@ -212,18 +212,18 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__dict__.setdefault("_hooks", defaultdict(list))
-        self.__dict__.setdefault("num_step_calls", 0)
+        self.__dict__.setdefault("has_stepped", False)
 
 
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step of a subclass, with the hooks before and after it, and a count of the calls."""
+    """The step of a subclass, with the hooks before and after it."""
 
     @wraps(step)
     def run(self: Optimizer, *args: Any, **options: Any) -> Any:
         if self._hooks["step_pre"]:
             args, options = self.run_hooks("step_pre", args, options)
         result = step(self, *args, **options)
-        self.num_step_calls += 1
+        self.has_stepped = True
         if self._hooks["step_post"]:
             self.run_hooks("step_post", args, options)
         return result

@@ -15,7 +15,7 @@ from prototorch.errors import UsageError
 #: states that are one number for the whole parameter
 NUMBERS = ("step", "mu_product", "eta", "mu")
 
-__all__ = ["load_states", "states_by_index"]
+__all__ = ["NUMBERS", "load_states", "states_by_index"]
 
 
 def states_by_index(state: Mapping[Any, Any], groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

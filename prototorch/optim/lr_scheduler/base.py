@@ -64,7 +64,7 @@ class LRScheduler:
 
     def step(self, epoch: Any = None) -> None:
         """Set the rates of the next epoch, or, which PyTorch advises against, of ``epoch``."""
-        if self._step_count == 1 and not self.optimizer.num_step_calls:
+        if self._step_count == 1 and not self.optimizer.has_stepped:
             warn_user(
                 "lr_scheduler.step() was called before optimizer.step(), so that the first learning rate is not used: "
                 "call optimizer.step() first",
