@@ -105,6 +105,12 @@ class Op:
         OPS[self.name] = self
 
     def __call__(self, *inputs: Any, **attrs: Any) -> Any:
+        for value in inputs:
+            if getattr(value, "interpreter", None) is None:
+                break
+        else:
+            if inputs:
+                return inputs[0].interpreter.apply(self, inputs, attrs)
         interpreter = find_interpreter(inputs)
         dtypes = [v.dtype for v in inputs if getattr(v, "interpreter", None) is not None]
         like = next((t for t in dtypes if t in FLOAT_DTYPES), dtypes[0] if dtypes else None)
