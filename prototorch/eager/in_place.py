@@ -12,12 +12,15 @@ from collections.abc import Callable
 from prototorch import ops
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
+from prototorch.eager.observers import observers
 from prototorch.eager.retained_grad import move_retained
 from prototorch.eager.tape import protect_saved
 from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.eager.tracing import active_trace
 from prototorch.errors import GradientError, ShapeError, UsageError
+from prototorch.ops.core import Op
 
-__all__ = ["assign", "place_output"]
+__all__ = ["assign", "place_output", "update_directly"]
 
 
 def assign(target: Tensor, value: Tensor, name: str = "an in-place change", since: int | None = None) -> Tensor:
@@ -53,6 +56,31 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
     if is_recorded:
         _move_on_tape(target, value)
     return target
+
+
+def update_directly(target: Tensor, op: Op, other: Tensor) -> bool:
+    """Write ``op(target, other)`` over the target without a temporary array, where nothing is recorded and the arrays
+    are such that each element is read before it is written. Gives whether that was done."""
+    interpreter = target.interpreter
+    if (
+        active_trace.get() is not None
+        or type(other) is not Tensor
+        or other.interpreter is not interpreter
+        or interpreter.is_trace
+        or (recording.get() and (target.requires_grad or other.requires_grad))
+        or observers.get() is not None
+        or other.spec.dtype != target.spec.dtype
+        or not target.spec.is_float
+        or (other.storage is target.storage and other is not target)
+        or not target._array.flags.c_contiguous
+    ):
+        return False
+    signature = interpreter.find_signature(op, (target, other), {})
+    if signature.outs[0] is not target.spec or 0 not in op.inplace_map({}).values():
+        return False
+    interpreter.call_kernel(signature, [target._array, other._array], [target._array])
+    target.storage.mark_changed()
+    return True
 
 
 def _check_shape(target: Tensor, value: Tensor, name: str) -> None:

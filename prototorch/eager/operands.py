@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -84,13 +84,22 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
     return common_dtype((as_operand(tensor1, "result_type"), as_operand(tensor2, "result_type")))
 
 
+def _make_number_array(value: Any, dtype: str) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
+            value = int(value)
+        array = np.asarray(value).astype(dtype)
+    array.flags.writeable = False
+    return array
+
+
+_number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
+
+
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
     """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``."""
     if isinstance(value, bool | int | float):
-        with np.errstate(all="ignore"):
-            if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
-                value = int(value)
-            array = np.asarray(value).astype(str(dtype))
+        array = _number_array(value, str(dtype)) if value else _make_number_array(value, str(dtype))  # -0.0 is no 0.0
         return like.interpreter.constant(array)
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
 

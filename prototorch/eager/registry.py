@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
+from prototorch import ops
 from prototorch.eager.dtype import can_cast
-from prototorch.eager.in_place import assign
+from prototorch.eager.in_place import assign, update_directly
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
@@ -104,11 +105,19 @@ def check_in_place(result: Tensor, target: Tensor, name: str) -> None:
         raise ShapeError(f"{name}: the result has the shape {list(result.shape)}, the tensor {list(target.shape)}")
 
 
+#: in-place forms that are one op of the tensor and another one of its element type
+_DIRECT = {"add_": ops.add, "sub_": ops.subtract, "mul_": ops.multiply, "div_": ops.divide}
+
+
 def in_place_form(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The method that overwrites the tensor with the function's result, which must broadcast to its shape."""
 
+    op = _DIRECT.get(name)
+
     @wraps(function)
     def method(self: Tensor, *args: Any, **options: Any) -> Tensor:
+        if op is not None and not options and len(args) == 1 and update_directly(self, op, args[0]):
+            return self
         since = next_entry_number()
         result = function(self, *args, **options)
         check_in_place(result, self, name)

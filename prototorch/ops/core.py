@@ -89,6 +89,8 @@ class Op:
     channel_axis: ClassVar[int] = 1
     #: whether the result is random numbers; then sample n of a batch does not depend on the batch size.
     is_random: ClassVar[bool] = False
+    #: whether it runs functions of a user, which see the context variables of the caller.
+    calls_user_code: ClassVar[bool] = False
     #: whether recomputing the result is faster than reading it from memory again.
     cheap_to_recompute: ClassVar[bool] = False
     #: whether a plan decomposes the op where no kernel applies: the ops of `decompose` have kernels of their own.

@@ -72,6 +72,8 @@ class HostCall(Op):
     results must follow from the inputs alone.
     """
 
+    calls_user_code = True
+
     def infer_spec(self, *specs: Spec, function: HostFunction) -> Any:
         outs = function.output_specs
         return outs[0] if len(outs) == 1 else outs
