@@ -180,7 +180,7 @@ class EagerInterpreter(TensorInterpreter):
         self.backend, self.device = backend, device
         #: native kernels read contiguous arrays alone
         self._makes_contiguous = backend.is_shape_specialized and not backend.has_device_memory
-        self._empty = backend.xp.empty
+        self._empty = backend.device.empty if backend.has_device_memory else backend.xp.empty
         #: the context of kernel calls; entering it takes a tenth of the time of `NumpyRunContext`
         self._context = None if backend.run_context is not NumpyRunContext else kernel_context()
         self._spec_of: dict[tuple[tuple[int, ...], Any], Spec] = {}
