@@ -133,3 +133,12 @@ def test_mistakes_are_named(call, words):
     with pytest.raises((UsageError, ShapeError)) as error:
         call()
     assert words in str(error.value)
+
+
+def test_dropout_between_layers_acts_in_training_alone():
+    pt.manual_seed(0)
+    module = pt.nn.GRU(3, 16, 2, dropout=0.5)
+    x = pt.randn(5, 4, 3)
+    assert not np.array_equal(module(x)[0].numpy(), module(x)[0].numpy())
+    module.eval()
+    assert np.array_equal(module(x)[0].numpy(), module(x)[0].numpy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from prototorch import ops
@@ -63,7 +64,7 @@ def multi_head_attention_forward(
     dropout_p = dropout_p if training else 0.0
     found = None
     if need_weights:
-        found = drop_weights(_weights(q, k, masks.joined(str(q.dtype))), dropout_p)
+        found = drop_weights(_weights(q, k, masks.as_bias(str(q.dtype))), dropout_p)
         y = ops.matmul(found, v)
     elif is_causal and key_padding_mask is None and k.shape[2] == s:
         y = scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, is_causal=True)
@@ -93,9 +94,9 @@ def _check_inputs(query: Any, key: Any, value: Any, embed: int, heads: int) -> N
         raise UsageError(f"{_NAME}: embed_dim {embed} does not divide into {heads} heads")
 
 
-def _projections(joined: Any, is_separate: bool, single: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+def _projections(in_proj_weight: Any, is_separate: bool, single: tuple[Any, Any, Any]) -> tuple[Any, ...]:
     if not is_separate:
-        return tuple(ops.split(joined, 3, axis=0))
+        return tuple(ops.split(in_proj_weight, 3, axis=0))
     if any(w is None for w in single):
         raise UsageError(f"{_NAME}: use_separate_proj_weight needs q_proj_weight, k_proj_weight and v_proj_weight")
     return single
@@ -130,7 +131,7 @@ class _Masks:
             check_input(padding, _NAME)
             self._add("key_padding_mask", padding, {(batch, s): (batch, 1, 1, s)})
 
-    def _add(self, name: str, mask: Any, shapes: dict[tuple[int, ...], tuple[int, ...]]) -> None:
+    def _add(self, name: str, mask: Any, shapes: Mapping[tuple[int, ...], tuple[int, ...]]) -> None:
         if tuple(mask.shape) not in shapes:
             expected = " or ".join(str(list(shape)) for shape in shapes)
             raise ShapeError(f"{_NAME}: {name} must be {expected}, got {list(mask.shape)}")
@@ -145,17 +146,17 @@ class _Masks:
             more = ops.full(shape=(*mask.shape[:3], 1), value=value, dtype=str(mask.dtype))
             self.masks[i] = ops.concat(mask, more, axis=3)
 
-    def joined(self, dtype: str) -> Any:
+    def as_bias(self, dtype: str) -> Any:
         """The sum of the masks as numbers; None without masks."""
         found = [_as_numbers(mask, dtype) for mask in self.masks]
         return None if not found else found[0] if len(found) == 1 else found[0] + found[1]
 
     def seen_or_bias(self, dtype: str) -> Any:
-        """Where a query sees a key, in bool, where all masks are; else `joined`."""
+        """Where a query sees a key, in bool, where all masks are; else `as_bias`."""
         if self.masks and all(str(mask.dtype) == "bool" for mask in self.masks):
             seen = [ops.logical_not(mask) for mask in self.masks]
             return seen[0] if len(seen) == 1 else ops.logical_and(*seen)
-        return self.joined(dtype)
+        return self.as_bias(dtype)
 
 
 def _as_numbers(mask: Any, dtype: str) -> Any:

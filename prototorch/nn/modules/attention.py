@@ -45,8 +45,8 @@ class MultiheadAttention(Module):
         for name, width in widths.items():
             parameter = None if self._qkv_same_embed_dim else new_parameter((embed_dim, width), device, dtype)
             self.register_parameter(name, parameter)
-        joined = new_parameter((3 * embed_dim, embed_dim), device, dtype) if self._qkv_same_embed_dim else None
-        self.register_parameter("in_proj_weight", joined)
+        in_proj = new_parameter((3 * embed_dim, embed_dim), device, dtype) if self._qkv_same_embed_dim else None
+        self.register_parameter("in_proj_weight", in_proj)
         self.register_parameter("in_proj_bias", new_parameter((3 * embed_dim,), device, dtype) if bias else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
