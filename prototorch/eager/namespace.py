@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor
+from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor, type_info
+from prototorch.eager.array_api.creation import CONSTANTS
 from prototorch.eager.registry import FUNCTIONS
 
 for _module in ("functions", "layer_call"):
@@ -24,6 +25,9 @@ NAMES: dict[str, Any] = {
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
     "result_type": operands.result_type,
+    "finfo": type_info.finfo,
+    "iinfo": type_info.iinfo,
+    **CONSTANTS,
     "set_printoptions": printing.set_printoptions,
     "dtype": dtype.DType,
     "device": device.Device,
