@@ -70,3 +70,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     if unitriangular:
         part = (A.triu(1) if upper else A.tril(-1)) + (A * 0 + 1).triu().tril()
     return solve(part, B, left=left)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -90,3 +90,7 @@ def multigammaln(input: Any, p: int) -> Any:
     x = to_float(input, "multigammaln")
     terms = [ops.lgamma(x - k / 2) for k in range(p)]
     return sum(terms[1:], terms[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -58,3 +58,6 @@ NO_ERRORS_ANYWHERE = {
 REFUSALS = {
     "svd": "some=False", "linalg.svd": "full_matrices=False", "qr": "mode must be", "linalg.qr": "mode must be",
 }  # fmt: skip
+
+#: functions whose derivatives finite differences cannot check, with the reason
+NO_GRADIENT_CHECK: dict[str, str] = {}
