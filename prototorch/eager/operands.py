@@ -99,9 +99,17 @@ _number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
     """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``."""
     if isinstance(value, bool | int | float):
-        array = _number_array(value, str(dtype)) if value else _make_number_array(value, str(dtype))  # -0.0 is no 0.0
-        return like.interpreter.constant(array)
+        return like.interpreter.constant(_number_array(value, str(dtype)))
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
+
+
+def _number_array(value: float, dtype: str) -> np.ndarray:
+    if dtype in ("float32", "float64") and abs(value) < 1e38:
+        return np.array(value, dtype)
+    with np.errstate(all="ignore"):
+        if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
+            value = int(value)
+        return np.asarray(value).astype(dtype)
 
 
 def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
@@ -111,6 +119,11 @@ def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
         a, b = operands
         if type(a) is Tensor and type(b) is Tensor and a.spec.dtype == b.spec.dtype:
             return [a, b]
+        # a number beside floating-point elements takes their type
+        if type(a) is Tensor and (type(b) is float or type(b) is int) and a.spec.is_float:
+            return [a, a.interpreter.constant(_number_array(b, a.spec.dtype))]
+        if type(b) is Tensor and (type(a) is float or type(a) is int) and b.spec.is_float:
+            return [b.interpreter.constant(_number_array(a, b.spec.dtype)), b]
     operands = tuple(as_operand(v, name) for v in operands)
     like = next((v for v in operands if not isinstance(v, bool | int | float)), None)
     if like is None:

@@ -84,17 +84,8 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         raise UsageError("clamp: not defined for bool elements")
     low = known[0] if min is not None else None
     high = known[-1] if max is not None else None
-    if low is not None:
-        x = ops.where(ops.less(x, low), low, x) if _is_float(x) else ops.maximum(x, low)
-        x = _nan_of(x, low) if hasattr(min, "interpreter") else x
-    if high is not None:
-        x = ops.where(ops.greater(x, high), high, x) if _is_float(x) else ops.minimum(x, high)
-        x = _nan_of(x, high) if hasattr(max, "interpreter") else x
-    return x
-
-
-def _nan_of(x: Any, limit: Any) -> Any:
-    return ops.where(ops.isnan(limit), limit, x) if _is_float(x) else x
+    x = x if low is None else ops.maximum(x, low)
+    return x if high is None else ops.minimum(x, high)
 
 
 @tensor_function(in_place=True)

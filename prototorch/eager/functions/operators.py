@@ -9,6 +9,7 @@ import numpy as np
 
 from prototorch.eager.registry import FUNCTIONS, tensor_method
 from prototorch.eager.tensor import Tensor
+from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS
 from prototorch.ops.lazy_array import LazyArray
 
 __all__: list[str] = []
@@ -27,6 +28,9 @@ def _is_operand(value: Any) -> bool:
 
 def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
+        if type(other) is Tensor:
+            function = SYMBOLIC_FUNCTIONS[name]  # neither is a symbol
+            return function(other, self) if swap else function(self, other)
         if not _is_operand(other):
             return NotImplemented
         other = np.asarray(other) if isinstance(other, LazyArray) else other  # a table of a layer's
