@@ -14,6 +14,7 @@ from prototorch.errors import UsageError, did_you_mean
 from prototorch.optim import lr_scheduler as lr_scheduler
 from prototorch.optim.adam import Adam, AdamW
 from prototorch.optim.adam_variants import Adamax, NAdam, RAdam
+from prototorch.optim.lbfgs import LBFGS
 from prototorch.optim.mean_squares import Adadelta, Adagrad, RMSprop
 from prototorch.optim.optimizer import Optimizer
 from prototorch.optim.rprop_asgd import ASGD, Rprop
@@ -21,6 +22,7 @@ from prototorch.optim.sgd import SGD
 
 __all__ = [
     "ASGD",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adagrad",

@@ -24,6 +24,8 @@ Progress = tuple[float, ...]  #: numbers of a parameter's state that its coeffic
 class FormulaOptimizer(Optimizer):
     """The base class of the methods of this package. A subclass defines what stands below, in this order."""
 
+    has_elementwise_states = True
+
     def __init__(self, params: Any, defaults: dict[str, Any]):
         super().__init__(params, defaults)
         self._updates: dict[Any, FusedUpdate] = {}

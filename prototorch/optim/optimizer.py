@@ -45,6 +45,8 @@ class Optimizer:
         UsageError: no parameters, one that is not a leaf, or one that is in two groups. TypeError: what is no tensor.
     """
 
+    has_elementwise_states = False  #: whether states that are tensors have the shape of their parameter
+
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
         if isinstance(params, Tensor):
             raise TypeError("params must be an iterable of tensors or dicts, got a tensor: give [tensor]")
@@ -151,7 +153,7 @@ class Optimizer:
         for hook in self._hooks["load_state_dict_pre"]:
             changed = hook(self, state_dict)
             state_dict = state_dict if changed is None else changed
-        state, groups = load_states(state_dict, self.param_groups)
+        state, groups = load_states(state_dict, self.param_groups, self.has_elementwise_states)
         self.state = defaultdict(dict, state)
         self.param_groups = groups
         for hook in self._hooks["load_state_dict_post"]:

@@ -32,9 +32,11 @@ def states_by_index(state: Mapping[Any, Any], groups: Sequence[Mapping[str, Any]
 
 
 def load_states(
-    state_dict: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]
+    state_dict: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], is_elementwise: bool = False
 ) -> tuple[dict[Any, Any], list[dict[str, Any]]]:
     """The states by parameter, and the groups, that a state dict gives an optimizer with these groups.
+
+    is_elementwise: whether states that are tensors have the shape of their parameter.
 
     Raises UsageError where it does not have the same numbers of groups and parameters, or shapes.
     """
@@ -55,7 +57,7 @@ def load_states(
     state = {}
     for key, value in state_dict["state"].items():
         p = params.get(key)
-        state[key if p is None else p] = copy.deepcopy(value) if p is None else _state_of(p, value)
+        state[key if p is None else p] = copy.deepcopy(value) if p is None else _state_of(p, value, is_elementwise)
     loaded = []
     for theirs, ours in zip(given, groups, strict=True):
         group = {name: copy.deepcopy(value) for name, value in theirs.items() if name != "params"}
@@ -65,16 +67,16 @@ def load_states(
     return state, loaded
 
 
-def _state_of(p: Tensor, value: Any, name: str = "") -> Any:
+def _state_of(p: Tensor, value: Any, is_elementwise: bool, name: str = "") -> Any:
     """A state in the parameter's dtype and on its device; `NUMBERS` remain on the CPU."""
     if isinstance(value, Mapping):
-        return {key: _state_of(p, item, str(key)) for key, item in value.items() if item is not None}
+        return {key: _state_of(p, item, is_elementwise, str(key)) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return type(value)(_state_of(p, item, name) for item in value)
+        return type(value)(_state_of(p, item, is_elementwise, name) for item in value)
     if not (hasattr(value, "detach") or isinstance(value, np.ndarray)):
         return copy.deepcopy(value)
     found = value.detach().cpu().numpy() if hasattr(value, "cpu") else np.asarray(value)
-    if found.ndim and tuple(found.shape) != tuple(p.shape):
+    if is_elementwise and found.ndim and tuple(found.shape) != tuple(p.shape):
         raise UsageError(
             f"the state {name!r} of the state dict has shape {list(found.shape)}, its parameter {list(p.shape)}"
         )
