@@ -70,7 +70,7 @@ def generate_ids(
     if len(inputs) == 2:
         ids, source = [tokenizer.edge_ids()[0]], inputs[0].encode([prompt])
     else:
-        ids, source = tokenizer.encode(prompt), None
+        ids, source = tokenizer.encode_part(prompt), None
         start = None if tokenizer.start_token is None else tokenizer.token_id(tokenizer.start_token)
         ids = ids if ids or start is None else [start]
     if not ids:

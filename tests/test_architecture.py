@@ -21,6 +21,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.data.safe_io", "prototorch.data.fingerprint", "prototorch.data.columns", "prototorch.data.shuffling"),
     ("prototorch.data.dataset",),
     ("prototorch.data.token_dataset",),
+    ("prototorch.tokenization",),
     # ---- backends: the dispatch core, the CPU's levels, CUDA
     ("prototorch.backends",),
     ("prototorch.backends.core",),

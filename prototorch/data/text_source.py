@@ -28,9 +28,11 @@ class TextEncoder(Protocol):
     """What makes ids of texts: a tokenizer."""
 
     def encode(self, text: str) -> list[int]: ...
+    def encode_part(self, text: str) -> list[int]: ...
     def edge_ids(self) -> tuple[int, int]: ...
     def is_adapted(self) -> bool: ...
     def adapt(self, data: Any) -> None: ...
+    def padding_id(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,9 @@ class TextInput:
     length: int | None
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        """The ids of texts, int32 [n, length], padded with 0."""
-        sequences = TokenSequences([self.tokenizer.encode(text) for text in texts], self.length)
+        """The ids of texts, int32 [n, length], padded."""
+        padding = self.tokenizer.padding_id()
+        sequences = TokenSequences([self.tokenizer.encode(text) for text in texts], self.length, padding)
         return sequences.read(np.arange(len(sequences)))
 
 
@@ -116,7 +119,7 @@ def _find_kind(
 def _encode(one: TextInput, text: TextFormat, texts: Sequence[str], extra: Sequence[str] = ()) -> TokenSequences:
     """The ids of texts; a tokenizer without a vocabulary first learns that of these and of the ``extra`` ones."""
     _learn(one, text, [*texts, *extra])
-    return TokenSequences([one.tokenizer.encode(t) for t in texts], one.length)
+    return TokenSequences([one.tokenizer.encode(t) for t in texts], one.length, one.tokenizer.padding_id())
 
 
 def _learn(one: TextInput, text: TextFormat, texts: Sequence[str]) -> None:
@@ -131,7 +134,7 @@ def _open_windows(path: Path, text: TextFormat, name: str) -> WindowDataset:
                         "input { shape: [64]  dtype: int32 }")  # fmt: skip
     whole = read_text(path)
     _learn(one, text, [whole])
-    ids = np.asarray(one.tokenizer.encode(whole), np.int32)
+    ids = np.asarray(one.tokenizer.encode_part(whole), np.int32)
     return WindowDataset(ids, one.length, text.stride or one.length, input=one.name, target="next", name=name)
 
 
@@ -208,12 +211,12 @@ def _make_pairs(
         _learn(source, text, [*sources, *targets])
     first = _encode(source, text, sources)
     _learn(begun, text, targets)
-    start, end = begun.tokenizer.edge_ids()
+    (start, end), padding = begun.tokenizer.edge_ids(), begun.tokenizer.padding_id()
     room = None if begun.length is None else begun.length - 1
-    rows = [begun.tokenizer.encode(t)[:room] for t in targets]
+    rows = [begun.tokenizer.encode_part(t)[:room] for t in targets]
     length = begun.length or 1 + max(map(len, rows))
     return TokenDataset(
-        {source.name: first, begun.name: TokenSequences([[start, *row] for row in rows], length),
-         "next": TokenSequences([[*row, end] for row in rows], length)},
+        {source.name: first, begun.name: TokenSequences([[start, *row] for row in rows], length, padding),
+         "next": TokenSequences([[*row, end] for row in rows], length, padding)},
         {}, [source.name, begun.name], ["next"], name=name, origins=origins,
     )  # fmt: skip

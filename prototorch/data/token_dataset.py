@@ -23,10 +23,11 @@ class TokenSequences:
 
     Attributes:
         ids: all of them, int32 [total]. offsets: where each begins, int64 [n + 1]. length: of a padded sequence; longer
-        ones are cut.
+        ones are cut. padding: the id behind the others.
     """
 
-    def __init__(self, sequences: Sequence[Sequence[int]], length: int | None = None):
+    def __init__(self, sequences: Sequence[Sequence[int]], length: int | None = None, padding: int = 0):
+        self.padding = padding
         sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
         self.offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         self.ids = np.fromiter((i for row in sequences for i in row), np.int32, int(self.offsets[-1]))
@@ -37,10 +38,10 @@ class TokenSequences:
         return len(self.lengths)
 
     def read(self, indices: np.ndarray) -> np.ndarray:
-        """The sequences with these indices, padded with 0: int32 [n, length]."""
+        """The sequences with these indices, padded: int32 [n, length]."""
         steps = np.arange(self.length)
         counts = steps < self.lengths[indices][:, None]
-        out = np.zeros(counts.shape, np.int32)
+        out = np.full(counts.shape, self.padding, np.int32)
         out[counts] = self.ids[(self.offsets[indices][:, None] + steps)[counts]]
         return out
 

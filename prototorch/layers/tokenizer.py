@@ -63,6 +63,10 @@ class Tokenizer(Layer, abstract=True):
         """The ids of a text, neither cut nor padded. Raises UsageError before it has a vocabulary."""
         raise TypeError(f"{type(self).__name__} does not define encode")
 
+    def encode_part(self, text: str) -> list[int]:
+        """As `encode`, of a part of a text: without the special tokens that stand around a whole one."""
+        return self.encode(text)
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids, without padding, start and end."""
         raise TypeError(f"{type(self).__name__} does not define decode")
@@ -70,6 +74,10 @@ class Tokenizer(Layer, abstract=True):
     def token_id(self, token: str) -> int | None:
         """The id of a token, None for one that is not in the vocabulary."""
         raise TypeError(f"{type(self).__name__} does not define token_id")
+
+    def padding_id(self) -> int:
+        """The id that fills up a text."""
+        return PADDING_ID
 
     def special_ids(self) -> frozenset[int]:
         """Ids that stand for no text: padding, unknown tokens, start and end."""
@@ -94,7 +102,9 @@ class Tokenizer(Layer, abstract=True):
     def encode_batch(self, texts: Iterable[str], length: int | None = None) -> np.ndarray:
         """The ids of several texts, int32 [n, time]; time is ``length``, else ``output_sequence_length``, else that of
         the longest text (at least 1)."""
-        sequences = TokenSequences([self.encode(text) for text in texts], length or self.output_sequence_length)
+        sequences = TokenSequences(
+            [self.encode(text) for text in texts], length or self.output_sequence_length, self.padding_id()
+        )
         return sequences.read(np.arange(len(sequences)))
 
     def index_count(self) -> int | None:

@@ -9,6 +9,7 @@ from prototorch.data.text_source import TextInput, TextKind
 from prototorch.errors import ModelError, UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.layers.tokenizer import Tokenizer, as_texts
+from prototorch.layers.tokenizer_file import TokenizerFile
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 
@@ -21,7 +22,15 @@ def text_inputs(net: Net) -> tuple[TextInput, ...]:
     Raises UsageError where a tokenizer's ``output_sequence_length`` is not that of its input.
     """
     nodes = {node.name: node for node in net.inputs}
-    return tuple(TextInput(n, t, _sequence_length(nodes[n], t)) for n, t in net.tokenizers().items())
+    tokenizers = net.tokenizers()
+    for node in net.nodes:
+        tokenizer = tokenizers.get(node.bottoms[0]) if getattr(node.layer, "mask_zero", False) else None
+        if isinstance(tokenizer, TokenizerFile) and tokenizer.padding_id():
+            raise UsageError(
+                f"{node.name!r} masks the id 0, and the tokenizer file pads with {tokenizer.padding_id()}: leave "
+                "mask_zero out, or name the token with the id 0 as pad_token"
+            )
+    return tuple(TextInput(n, t, _sequence_length(nodes[n], t)) for n, t in tokenizers.items())
 
 
 def _sequence_length(node: InputNode, tokenizer: Tokenizer) -> int | None:

@@ -57,6 +57,7 @@ NOT_IN_KERAS: Mapping[str, str] = {
     "LRN": "Keras has no local response normalization",
     "ColorChannels": "Keras has no layer that reorders color channels; it belongs into the preprocessing of the images",
     "RandomCrop": "Keras' RandomCrop does not crop outside training as this one does",
+    "TokenizerFile": "Keras itself has no layer that reads tokenizer files",
     "TextVectorization": "Keras' layer of this name needs TensorFlow, and its model files do not run without it",
     "PositionEmbedding": "Keras itself has no position embedding (KerasHub has)",
     "SinePositionEncoding": "Keras itself has no position encoding (KerasHub has)",

@@ -1,0 +1,54 @@
+"""Reading of the parts of a tokenizer.json: each value is checked, and what is not supported is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prototorch.errors import DataError
+
+__all__ = ["Part", "kind_of", "make_part"]
+
+Part = Mapping[str, Any]
+MAX_PARTS = 64  # of a sequence of normalizers, pre-tokenizers, or decoders
+MAX_NESTING = 8
+
+
+def kind_of(part: Any, what: str) -> str:
+    """The ``type`` of a part. Raises DataError for what is no part."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str):
+        raise DataError(f"tokenizer file: the {what} must be an object with a type, got {type(part).__name__}")
+    return kind
+
+
+def value(part: Part, name: str, expected: type, default: Any = None) -> Any:
+    """A field of a part. Raises DataError where it has another type; a missing one, or null, is the default."""
+    found = part.get(name)
+    if found is None:
+        if default is None:
+            raise DataError(f"tokenizer file: {part.get('type', 'a part')} needs {name!r}")
+        return default
+    if not isinstance(found, expected) or (expected is int and isinstance(found, bool)):
+        raise DataError(
+            f"tokenizer file: {name!r} of {part.get('type', 'a part')} must be {expected.__name__}, "
+            f"got {type(found).__name__}"
+        )
+    return found
+
+
+def make_part(part: Any, what: str, table: Mapping[str, Callable[[Part], Any]], list_name: str, depth: int = 0) -> Any:
+    """The functions that a part, or a sequence of parts, stands for, as a list. Raises DataError for unknown types."""
+    if part is None:
+        return []
+    kind = kind_of(part, what)
+    if kind == "Sequence":
+        parts = part.get(list_name)
+        if not isinstance(parts, list) or len(parts) > MAX_PARTS or depth > MAX_NESTING:
+            raise DataError(f"tokenizer file: a sequence of {what}s is a list of at most {MAX_PARTS}, {list_name!r}")
+        return [one for inner in parts for one in make_part(inner, what, table, list_name, depth + 1)]
+    if kind not in table:
+        raise DataError(
+            f"tokenizer file: the {what} {kind[:60]!r} is not supported; those that are: {', '.join(sorted(table))}"
+        )
+    return [table[kind](part)]
