@@ -48,7 +48,7 @@ class CompiledCall:
         readers.update({c.name: _reader(c.array) for c in captured if not c.is_state})
         self._readers = [(name, read) for name, read in readers.items() if name in needed]
         self._keys = [(keys, names) for keys, names in trace.keys.values()]
-        self._written = [(c.array, c.tensor.storage) for c in result.written]
+        self._changed_arrays = [(c.array, c.tensor.storage) for c in result.changed]
         self._gradient = None
         if result.gradient is not None:
             self._gradient = CompiledGradient(result.gradient, backend, trace.host, name)
@@ -83,7 +83,7 @@ class CompiledCall:
             arrays = {name: np.array(outputs[name]) for name in result.outputs}
         for captured, name in result.copied_back:
             captured.array[...] = arrays[name]
-        for _, storage in self._written:
+        for _, storage in self._changed_arrays:
             storage.mark_changed()
         for k, name in result.argument_updates:
             arguments[k]._array[...] = arrays[name]
@@ -112,7 +112,7 @@ class CompiledCall:
         return make_tensor(array, Spec(array.shape, array.dtype.name), self._host, Storage())
 
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
-        for array, _ in self._written:
+        for array, _ in self._changed_arrays:
             for k, argument in enumerate(arguments):
                 if np.may_share_memory(array, argument._array) and np.shares_memory(array, argument._array):
                     raise UsageError(

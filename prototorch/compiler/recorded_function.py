@@ -103,11 +103,11 @@ class RecordedFunction:
         for seed, k in self._seeds:
             values[seed] = np.zeros(seed.shape, seed.dtype) if grads[k] is None else grads[k]
         gradients = [*self._gradients, *[None] * (len(inputs) - len(self._gradients))]
-        wanted = [g for g, need in zip(gradients, needs, strict=True) if need and g is not None]
-        found = iter(self._replay(values, wanted))
+        targets = [g for g, need in zip(gradients, needs, strict=True) if need and g is not None]
+        found = iter(self._replay(values, targets))
         return [next(found) if need and g is not None else None for g, need in zip(gradients, needs, strict=True)]
 
-    def _replay(self, values: dict[Value, Any], wanted: Sequence[Value]) -> list[Any]:
+    def _replay(self, values: dict[Value, Any], targets: Sequence[Value]) -> list[Any]:
         """Apply the recorded ops that values depend on."""
 
         def value_of(value: Value) -> Any:
@@ -115,10 +115,10 @@ class RecordedFunction:
                 return values[value]
             return self._constants.get(value, value.array)
 
-        for node in _live_nodes(self._nodes, wanted):
+        for node in _live_nodes(self._nodes, targets):
             outputs = node.op(*[value_of(v) for v in node.inputs], **node.attrs)
             values.update(zip(node.outputs, outputs if isinstance(outputs, tuple) else (outputs,), strict=True))
-        return [value_of(v) for v in wanted]
+        return [value_of(v) for v in targets]
 
 
 def _record_backward(trace: TraceInterpreter, outputs: Sequence[Tensor],
@@ -136,8 +136,8 @@ def _record_backward(trace: TraceInterpreter, outputs: Sequence[Tensor],
     return [(s._array.value, k) for s, (k, _) in zip(seeds, differentiable, strict=True)], gradients
 
 
-def _live_nodes(nodes: Sequence[Node], wanted: Sequence[Value]) -> list[Node]:
-    live, found = set(wanted), []
+def _live_nodes(nodes: Sequence[Node], targets: Sequence[Value]) -> list[Node]:
+    live, found = set(targets), []
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
             live.update(node.inputs)

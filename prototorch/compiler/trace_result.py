@@ -37,7 +37,7 @@ class ResultTensor:
 class TraceResult:
     """``value`` is what the function has returned: a nest whose traced tensors are in ``tensors``, by id.
 
-    outputs, updates: of the graph. written: arrays from outside that the plan changes. copied_back: the same where it
+    outputs, updates: of the graph. changed: arrays from outside that the plan changes. copied_back: the same where it
     is no state: the name of the output with the new elements. argument_updates: (argument, output). grads: captured
     leaves or arguments (by position) with the new ``grad``, None or a result. escaped: tensors of the trace that
     something outside has kept.
@@ -47,7 +47,7 @@ class TraceResult:
     tensors: dict[int, ResultTensor] = field(default_factory=dict)
     outputs: dict[str, Value] = field(default_factory=dict)
     updates: dict[str, Value] = field(default_factory=dict)
-    written: list[CapturedArray] = field(default_factory=list)
+    changed: list[CapturedArray] = field(default_factory=list)
     copied_back: list[tuple[CapturedArray, str]] = field(default_factory=list)
     argument_updates: list[tuple[int, str]] = field(default_factory=list)
     leaf_grads: list[tuple[Tensor, ResultTensor | None]] = field(default_factory=list)
@@ -126,7 +126,7 @@ def _collect_writes(trace: TraceInterpreter, collector: _Collector, arguments: S
         cell = captured.cell
         if cell.base is not None or not cell.version:
             continue
-        result.written.append(captured)
+        result.changed.append(captured)
         if captured.is_state:
             result.updates[captured.name] = cell.value
         else:
