@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from prototorch.eager.dtype import DType
 from prototorch.eager.tensor import Tensor
 from prototorch.layers.base import Layer
+from prototorch.optim.optimizer import Optimizer
 
 __all__ = ["Guards"]
 
@@ -33,6 +34,7 @@ class Guards:
     def __init__(self, function: Any, arguments: Iterable[Any]):
         self.by_value: list[tuple[Any, Any, Any, str]] = []
         self.objects: list[tuple[Any, Any, Any, str]] = []
+        self.zeros: list[tuple[Any, Any, bool, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.tensors: dict[int, Tensor] = {}
         self._visited: set[int] = set()
@@ -74,18 +76,29 @@ class Guards:
         elif isinstance(value, tuple):
             for k, v in enumerate(value):
                 self._visit(v, f"{path}[{k}]")
+        elif isinstance(value, Optimizer):
+            self._visit_optimizer(value, path)
         elif isinstance(getattr(value, "__dict__", None), dict) and not type(value).__module__.startswith("_"):
             self._container(vars(value), vars(value).items(), path, ".{}")
+
+    def _visit_optimizer(self, optimizer: Optimizer, path: str) -> None:
+        """Of the numbers in its groups, which each call reads anew, it counts whether they are 0."""
+        for k, group in enumerate(optimizer.param_groups):
+            self.sizes.append((group, len(group), f"{path}.param_groups[{k}]"))
+            for key, value in group.items():
+                name = f"{path}.param_groups[{k}][{key!r}]"
+                if type(value) is float or key == "lr":
+                    self.zeros.append((group, key, not value, name))
+                else:
+                    self._item(group, key, value, name)
+        self.sizes.append((optimizer.param_groups, len(optimizer.param_groups), f"{path}.param_groups"))
+        self._visit(optimizer.state, f"{path}.state")
 
     def _container(self, container: Any, items: Iterable[tuple[Any, Any]], path: str, form: str) -> None:
         self.sizes.append((container, len(container), path))
         for key, value in list(items):
             name = f"{path}{form.format(key if not isinstance(key, Tensor) else 'tensor')}"
             self._item(container, key, value, name)
-
-    def skip(self, skipped: Callable[[Any, Any], bool]) -> None:
-        """Leave out items (container, key) that are read at each call."""
-        self.by_value = [item for item in self.by_value if not skipped(item[0], item[1])]
 
     def failure(self) -> str:
         """What has changed, with its path; "" where nothing has."""
@@ -96,6 +109,9 @@ class Guards:
             now = _item(container, key)
             if now is not value and (type(now) is not type(value) or now != value):
                 return f"{path} is {'gone' if now is _ABSENT else repr(now)[:40]}, and was {value!r:.40}"
+        for container, key, is_zero, path in self.zeros:
+            if (not container.get(key)) is not is_zero:
+                return f"{path} is {container.get(key)!r:.40}, and was {'0' if is_zero else 'not 0'}"
         for container, key, value, path in self.objects:
             if _item(container, key) is not value:
                 return f"{path} is another object"
