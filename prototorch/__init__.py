@@ -39,6 +39,7 @@ _PUBLIC = {
     "Layer": ("prototorch.layers.base", "Layer"),
     "Module": ("prototorch.nn.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
+    "cuda": ("prototorch.cuda", ""),
     "autograd": ("prototorch.autograd", ""),
     "linalg": ("prototorch.linalg", ""),
     "special": ("prototorch.special", ""),

@@ -64,7 +64,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.runtime.cuda_graph",),
     ("prototorch.runtime.plan_timing",),
     ("prototorch.eager",),
-    ("prototorch.autograd", "prototorch.linalg", "prototorch.special"),
+    ("prototorch.autograd", "prototorch.cuda", "prototorch.linalg", "prototorch.special"),
     ("prototorch.optimizers", "prototorch.losses"),
     ("prototorch.nn",),
     ("prototorch.metrics",),

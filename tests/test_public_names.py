@@ -15,9 +15,9 @@ from prototorch.eager.namespace import NAMES as TENSOR_NAMES
 NAMES = {
     "prototorch": """
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
-        __version__ autograd caffe callbacks compile constraints data default_generator errors generate grad gradients
-        group initializers layers linalg load_model losses manual_seed metrics models nn ops optim optimizers
-        read_weights regularizers schedules special training utils
+        __version__ autograd caffe callbacks compile constraints cuda data default_generator errors generate
+        grad gradients group initializers layers linalg load_model losses manual_seed metrics models nn ops
+        optim optimizers read_weights regularizers schedules special training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention AlphaDropout
@@ -111,6 +111,13 @@ NAMES = {
     "special": """
         digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_ndtr log_softmax logit
         logsumexp multigammaln ndtr polygamma psi round sinc softmax xlog1py xlogy zeta
+    """,
+    "cuda": """
+        BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
+        LongTensor ShortTensor can_device_access_peer current_device device device_count empty_cache
+        get_device_capability get_device_name get_rng_state init initial_seed is_available is_bf16_supported
+        is_initialized manual_seed manual_seed_all max_memory_allocated mem_get_info memory_allocated
+        memory_reserved reset_peak_memory_stats seed seed_all set_device set_rng_state synchronize
     """,
     "autograd": """
         Function Variable anomaly_mode backward detect_anomaly enable_grad function functional grad grad_mode

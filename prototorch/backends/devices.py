@@ -21,8 +21,8 @@ ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
 
 def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
                 deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
-    """The backend of a device: "cpu", "cuda", or "auto": the environment variable PROTOTORCH_DEVICE, else a GPU where
-    one can be used, else the CPU.
+    """The backend of a device: "cpu", "cuda", "cuda:1", or "auto": the environment variable PROTOTORCH_DEVICE,
+    else a GPU where one can be used, else the CPU.
 
     threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
     rounds more than a sum of products. deterministic, autotune: see `ExecutionSettings`; of them
@@ -31,10 +31,14 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     """
     if device == "auto":
         device = os.environ.get(ENV_VAR) or ("cuda" if is_available() else "cpu")
+    device, _, number = device.partition(":")
+    if number and (device != "cuda" or not number.isdigit()):
+        raise BackendError(f"there is no device {device + ':' + number!r}; there are cpu, cuda and cuda:N")
     if device == "cuda":
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
-        return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune))
+        return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune),
+                            int(number or 0))  # fmt: skip
     if device != "cpu":
         raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
     policy = resolve_precision(precision, gpu=False)
@@ -43,12 +47,12 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     return backend
 
 
-def cuda_backend(settings: ExecutionSettings) -> Backend:
-    """The GPU's backend; nothing else loads CUDA. Raises BackendError with what to install."""
+def cuda_backend(settings: ExecutionSettings, index: int = 0) -> Backend:
+    """The backend of a GPU; nothing else loads CUDA. Raises BackendError with what to install."""
     why = unavailable_reason()
     if why:
         raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
-    backend: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings)
+    backend: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings, index)
     return backend
 
 

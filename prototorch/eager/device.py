@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextvars import ContextVar
 from typing import Any
 
 from prototorch.errors import UsageError
 
-__all__ = ["CPU", "Device", "as_device"]
+__all__ = ["CPU", "Device", "as_device", "current_gpu"]
+
+#: the number of the GPU that "cuda" means
+current_gpu: ContextVar[int] = ContextVar("prototorch_current_gpu", default=0)
 
 
 class Device:

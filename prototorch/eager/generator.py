@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.eager.functions.creation import tensor
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.random_keys import RandomKeys, default_keys
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
@@ -47,7 +47,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state, a uint8 tensor of 16 elements: the seed and the number of draws so far."""
-        return tensor(np.array([self.keys.seed, self.keys.count], "<u8").view(np.uint8))
+        return cpu_interpreter().constant(np.array([self.keys.seed, self.keys.count], "<u8").view(np.uint8))
 
     def set_state(self, new_state: Tensor) -> None:
         """Continue from what `get_state` gave. Raises UsageError for anything else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, cast
@@ -12,7 +13,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.cpu import eager_backend
 from prototorch.backends.cpu.worker_pool import NumpyRunContext
 from prototorch.backends.devices import backend_for
-from prototorch.eager.device import CPU, Device, as_device
+from prototorch.eager.device import CPU, Device, as_device, current_gpu
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.kernel_context import ALREADY_ENTERED, kernel_context
@@ -147,6 +148,10 @@ class TensorInterpreter:
     def copy(self, tensor: Tensor) -> Tensor:
         """A tensor of its own memory with the same elements, without the tape."""
         raise NotImplementedError
+
+    def copy_array(self, array: Any) -> Any:
+        """A copy of an array that is about to be changed in place."""
+        return array.copy()
 
     def clone(self, tensor: Tensor) -> Tensor:
         """As `copy`, with its place on the tape."""
@@ -291,14 +296,33 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return cast(Tensor, trace.copy(tensor))
-        return self.wrap(tensor._array.copy())
+        return self.wrap(self.copy_array(tensor._array))
+
+    def copy_array(self, array: Any) -> Any:
+        if not self.backend.has_device_memory:
+            return array.copy()
+        made = self._empty(tuple(array.shape), array.dtype.name)
+        self._in_order("copy", lambda: operator.setitem(made, ..., array))
+        return made
+
+    def _in_order(self, name: str, work: Callable[[], Any]) -> None:
+        """Do work on arrays after the kernels that were called before: a device runs these while the host goes on."""
+        if not self.backend.has_device_memory:
+            work()
+            return
+        with self.backend.run_context():
+            self.backend.device.enqueue(name, work)
 
     def zeros(self, spec: Spec) -> Tensor:
         """A tensor of zeros."""
         trace = active_trace.get()
         if trace is not None:
             return cast(Tensor, trace.zeros(spec))
-        return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
+        if not self.backend.has_device_memory:
+            return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
+        made = self._empty(spec.shape, spec.dtype)
+        self._in_order("zeros", lambda: operator.setitem(made, ..., 0))
+        return self.wrap(made)
 
     def add_into(self, target: Tensor, value: Tensor) -> None:
         """Add a tensor of the same shape and type to another, without the tape."""
@@ -306,7 +330,8 @@ class EagerInterpreter(TensorInterpreter):
         if trace is not None:
             trace.add_into(target, value)
             return
-        target._array += value._array
+        array, source = target._array, value._array
+        self._in_order("add", lambda: operator.iadd(array, source))
         target.storage.mark_changed()
 
     def write(self, target: Tensor, value: Tensor) -> None:
@@ -315,7 +340,8 @@ class EagerInterpreter(TensorInterpreter):
         if trace is not None:
             trace.write(target, value)
             return
-        target._array[...] = value._array
+        array, source = target._array, value._array
+        self._in_order("write", lambda: operator.setitem(array, ..., source))
         target.storage.mark_changed()
 
 
@@ -334,7 +360,11 @@ def _gpu_interpreter(index: int) -> EagerInterpreter:
 def interpreter_for(device: Any = None) -> EagerInterpreter:
     """The interpreter of tensors on a device; None is the CPU. Raises BackendError for a GPU that cannot be used."""
     found = CPU if device is None else as_device(device)
-    return cpu_interpreter() if found.type == "cpu" else _gpu_interpreter(found.index or 0)
+    return (
+        cpu_interpreter()
+        if found.type == "cpu"
+        else _gpu_interpreter(current_gpu.get() if found.index is None else found.index)
+    )
 
 
 set_default_interpreter(cpu_interpreter())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor, type_info
+from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor, type_info, typed_tensors
 from prototorch.eager.array_api.creation import CONSTANTS
 from prototorch.eager.registry import FUNCTIONS
 
@@ -32,5 +32,6 @@ NAMES: dict[str, Any] = {
     "dtype": dtype.DType,
     "device": device.Device,
     "Size": size.Size,
+    **typed_tensors.TYPED_TENSORS,
     "Tensor": tensor.Tensor,
 }

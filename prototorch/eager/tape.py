@@ -132,7 +132,7 @@ class TapeEntry:
         inputs = len(self.saved_positions[0])
         for k, (array, owner, _) in enumerate(self.saved[:inputs]):
             if owner is storage:
-                self.saved[k] = SavedArray(array.copy(), None, 0)
+                self.saved[k] = SavedArray(self.signature.interpreter.copy_array(array), None, 0)
 
 
 @lru_cache(maxsize=4096)

@@ -85,7 +85,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         known = next((n for n, d in _TYPE_NAMES.items() if d == self.dtype), f"{self.dtype}Tensor")
         return f"torch.cuda.{known}" if self.device.type == "cuda" else f"torch.{known}"
     name = dtype.rpartition(".")[2] if isinstance(dtype, str) else getattr(dtype, "__name__", "")
-    return to(self, dtype=_TYPE_NAMES.get(name, dtype), non_blocking=non_blocking)
+    is_cuda = str(dtype).startswith("torch.cuda.") or getattr(dtype, "tensor_device", "cpu") == "cuda"
+    return to(self, dtype=_TYPE_NAMES.get(name, dtype), device="cuda" if is_cuda else None, non_blocking=non_blocking)
 
 
 @tensor_method
