@@ -93,7 +93,12 @@ def _make_number_array(value: Any, dtype: str) -> np.ndarray:
     return array
 
 
-_number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
+_cached_number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
+
+
+def _number_array(value: Any, dtype: str) -> np.ndarray:
+    """A number as an array without dimensions, read-only. 0 is not looked up: it is equal to -0.0."""
+    return _cached_number_array(value, dtype) if value else _make_number_array(value, dtype)
 
 
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
@@ -101,15 +106,6 @@ def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
     if isinstance(value, bool | int | float):
         return like.interpreter.constant(_number_array(value, str(dtype)))
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
-
-
-def _number_array(value: float, dtype: str) -> np.ndarray:
-    if dtype in ("float32", "float64") and abs(value) < 1e38:
-        return np.array(value, dtype)
-    with np.errstate(all="ignore"):
-        if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
-            value = int(value)
-        return np.asarray(value).astype(dtype)
 
 
 def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
