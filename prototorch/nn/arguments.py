@@ -8,7 +8,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.errors import ShapeError, UsageError
 
-__all__ = ["as_sizes", "as_tuple", "check_input", "with_batch"]
+__all__ = ["as_sizes", "as_tuple", "check_dtype", "check_input", "with_batch"]
 
 
 def as_sizes(value: Any, rank: int, name: str, least: int = 0) -> tuple[int, ...]:
@@ -32,13 +32,23 @@ def as_tuple(value: Any, rank: int, name: str) -> tuple[int, ...]:
             raise TypeError
         return tuple(n.__index__() for n in values)
     except (AttributeError, TypeError):
-        raise UsageError(f"{name} must be an integer or several, got {value!r:.60}") from None
+        expected = "an integer" if rank == 1 else "an integer or several"
+        raise UsageError(f"{name} must be {expected}, got {value!r:.60}") from None
 
 
 def check_input(x: Any, name: str) -> None:
     """Raises UsageError for what is no tensor."""
     if getattr(x, "interpreter", None) is None:
         raise UsageError(f"{name}: expected a tensor, got {type(x).__name__}; make one of it by pt.tensor(...)")
+
+
+def check_dtype(x: Any, parameter: Any, name: str) -> None:
+    """Raises UsageError for an input of another element type than a module's parameters."""
+    if x.spec.dtype != parameter.spec.dtype:
+        raise UsageError(
+            f"{name}: the input is {x.dtype!r}, the parameters are {parameter.dtype!r}: cast one of them, by "
+            "input.to(dtype) or module.to(dtype)"
+        )
 
 
 def with_batch(x: Any, rank: int, name: str, function: Callable[[Any], Any], channels: bool = True) -> Any:

@@ -6,6 +6,8 @@ from math import prod
 from types import EllipsisType
 from typing import Any
 
+import numpy as np
+
 from prototorch.errors import ShapeError
 from prototorch.ops.core import Op
 from prototorch.ops.facts import Attrs, Dependences, Specs, axis_batched, no_flops, only_first_batched, total_bytes
@@ -49,8 +51,9 @@ class Reshape(Op):
 
 def _address(array: Any) -> int:
     """Where the first element is in memory."""
-    pointer = getattr(array.data, "ptr", None)  # CuPy's
-    return array.ctypes.data if pointer is None else pointer
+    if isinstance(array, np.ndarray):
+        return int(array.ctypes.data)
+    return int(array.data.ptr)  # CuPy's
 
 
 class Transpose(Op):

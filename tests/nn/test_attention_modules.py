@@ -38,6 +38,11 @@ def test_scaled_dot_product(seed):
     compare_functions("scaled_dot_product_attention", (query, key, value), options)
 
 
+def test_without_keys_the_result_is_0():
+    shapes = (2, 3, 4), (2, 0, 4), (2, 0, 5)
+    compare_functions("scaled_dot_product_attention", tuple(np.ones(shape) for shape in shapes))
+
+
 def test_grouped_queries():
     rng = np.random.default_rng(0)
     query, key, value = (rng.standard_normal((2, h, 3, 4)) for h in (6, 2, 2))
@@ -135,6 +140,10 @@ def test_long_sequences_take_no_matrix_of_weights():
         (lambda x: F.scaled_dot_product_attention(x, x, x, pt.ones(3, 3), is_causal=True), "exclude each other"),
         (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=1.5), "from 0 to 1, got 1.5"),
         (lambda x: F.scaled_dot_product_attention([1.0], x, x), "expected a tensor, got list"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x, scale="a"), "scale must be a number, got 'a'"),
+        (lambda x: F.scaled_dot_product_attention(x, pt.randn(3, 3, 4), x), "do not broadcast: [2, 3, 4], [3, 3, 4]"),
+        (lambda x: pt.nn.MultiheadAttention("4", 2), "embed_dim must be an integer, got '4'"),
+        (lambda x: pt.nn.MultiheadAttention(4, 2)(x.double(), x, x), "the parameters are prototorch.float32"),
         (lambda x: pt.nn.MultiheadAttention(5, 2), "divisible by num_heads, got 5 and 2"),
         (lambda x: pt.nn.MultiheadAttention(4, 2)(x, x, x, is_causal=True), "a hint about attn_mask"),
         (lambda x: pt.nn.MultiheadAttention(6, 2)(x, x, x), "embed_dim is 6, but the query has 4"),

@@ -109,10 +109,25 @@ def test_padding_and_packing(batch_first, side):
     compare_results([padded, lengths], list(torch_rnn.pad_packed_sequence(their_packed, total_length=6)))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [pt.float16, pt.bfloat16])
+def test_narrow_types(kind, dtype):
+    module = getattr(pt.nn, kind)(3, 4, 2, bidirectional=True)
+    x = pt.randn(5, 2, 3)
+    expected = module(x)[0].detach().numpy()
+    y = module.to(dtype)(x.to(dtype))[0]
+    assert y.dtype == dtype
+    np.testing.assert_allclose(y.float().detach().numpy(), expected, atol=0.05)
+
+
+def packed(count, sizes):
+    return rnn.PackedSequence(pt.randn(count, 2), pt.tensor(sizes))
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: pt.nn.LSTM(0, 3), "input_size must be an integer of at least 1, got 0"),
+        (lambda: pt.nn.LSTM(0, 3), "input_size must be at least 1, got 0"),
         (lambda: pt.nn.LSTM(2, 3, proj_size=3), "below hidden_size 3"),
         (lambda: pt.nn.RNN(2, 3, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'"),
         (lambda: pt.nn.GRU(2, 3)(pt.randn(4, 1, 5)), "input_size is 2, but the input has 5"),
@@ -127,6 +142,12 @@ def test_padding_and_packing(batch_first, side):
         (lambda: rnn.pack_padded_sequence(pt.randn(3, 1, 1), [1.5]), "lengths must be integers"),
         (lambda: rnn.pad_packed_sequence(pt.randn(3, 2)), "expected a PackedSequence, got Tensor"),
         (lambda: rnn.pad_sequence([]), "got none"),
+        (lambda: rnn.pack_padded_sequence(pt.randn(3, 1, 1), 3), "lengths must be integers"),
+        (lambda: pt.nn.GRU(2, 3)(packed(5, [3, 3])), "batch_sizes are 6 elements, but the data are [5, 2]"),
+        (lambda: pt.nn.GRU(2, 3)(packed(5, [2, 3])), "that never grow, got [2 3]"),
+        (lambda: pt.nn.GRU(2, 3)(packed(5, [3, 2])._replace(sorted_indices=pt.tensor([0, 1, 1]))), "an order of the 3"),
+        (lambda: pt.nn.GRU(2, 3)(pt.randn(4, 1, 2).double()), "the parameters are prototorch.float32"),
+        (lambda: pt.nn.GRU(2, 3)(pt.randn(4, 1, 2), pt.zeros(1, 1, 3).double()), "hx: the input is"),
     ],
 )
 def test_mistakes_are_named(call, words):

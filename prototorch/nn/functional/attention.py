@@ -31,17 +31,19 @@ def scaled_dot_product_attention(
 
     The matrix of all weights is not stored, unless attn_mask holds other numbers than 0 and -inf.
     """
-    shapes = _check(query, key, value, attn_mask, dropout_p, is_causal)
+    shapes = _check(query, key, value, attn_mask, dropout_p, is_causal, scale)
     t, s = query.shape[-2], key.shape[-2]
     if enable_gqa:
         key, value = (_repeat_heads(x, query) for x in (key, value))
-    lead = tuple(np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in (query, key, value))))
+    lead = _broadcast(query, key, value)
     n, h = (math.prod(lead[:-1]), lead[-1]) if lead else (1, 1)
     if attn_mask is not None:
         _check_mask_shape(attn_mask, (*lead, t, s))
         attn_mask = _four_dimensions(attn_mask, lead)
     mask = _visible_keys(attn_mask)
     q, k, v = (_as_heads(x, lead, (n, h)) for x in (query, key, value))
+    if not s:  # no key: 0, as for a query whose keys are all masked
+        return ops.reshape(ops.matmul(q, k, transpose_b=True), shape=(*lead, t, 0)) @ value
     if mask is None and attn_mask is not None:
         y = _by_scores(q, k, v, attn_mask, dropout_p, scale)
     else:
@@ -51,7 +53,9 @@ def scaled_dot_product_attention(
     return ops.reshape(y, shape=(*lead, t, shapes[2][-1]))
 
 
-def _check(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool) -> list[Any]:
+def _check(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Any
+) -> list[Any]:  # fmt: skip
     name = "scaled_dot_product_attention"
     for x in (query, key, value, *(() if attn_mask is None else (attn_mask,))):
         check_input(x, name)
@@ -64,14 +68,27 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, i
     if len({str(x.dtype) for x in (query, key, value)}) > 1 or not query.spec.is_float:
         types = ", ".join(repr(x.dtype) for x in (query, key, value))
         raise UsageError(f"{name}: query, key and value must have one floating-point type, got {types}")
-    if not 0 <= dropout_p <= 1:
+    if isinstance(dropout_p, bool) or not isinstance(dropout_p, int | float) or not 0 <= dropout_p <= 1:
         raise UsageError(f"{name}: dropout_p must be from 0 to 1, got {dropout_p!r:.60}")
+    if scale is not None and not isinstance(scale, int | float):
+        raise UsageError(f"{name}: scale must be a number, got {scale!r:.60}")
     if is_causal and attn_mask is not None:
         raise UsageError(f"{name}: is_causal and attn_mask exclude each other; put both into attn_mask")
     if attn_mask is not None and str(attn_mask.dtype) not in ("bool", str(query.dtype)):
         raise UsageError(f"{name}: attn_mask must be bool or of the query's type {query.dtype!r}, got "
                          f"{attn_mask.dtype!r}")  # fmt: skip
     return shapes
+
+
+def _broadcast(*tensors: Any) -> tuple[int, ...]:
+    """The common dimensions in front of steps and features."""
+    try:
+        return tuple(np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in tensors)))
+    except ValueError:
+        shapes = ", ".join(str(list(x.shape)) for x in tensors)
+        raise ShapeError(
+            f"scaled_dot_product_attention: the dimensions in front of steps and features do not broadcast: {shapes}"
+        ) from None
 
 
 def _repeat_heads(x: Any, query: Any) -> Any:

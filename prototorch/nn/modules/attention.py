@@ -7,7 +7,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn import functional as F
-from prototorch.nn.arguments import check_input
+from prototorch.nn.arguments import as_sizes, check_dtype, check_input
 from prototorch.nn.init import constant_, xavier_normal_, xavier_uniform_
 from prototorch.nn.module import Module
 from prototorch.nn.modules.linear import Linear
@@ -33,8 +33,7 @@ class MultiheadAttention(Module):
                  vdim: int | None = None, batch_first: bool = False, device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__()
-        if embed_dim < 1 or num_heads < 1:
-            raise UsageError(f"embed_dim and num_heads must be at least 1, got {embed_dim} and {num_heads}")
+        (embed_dim,), (num_heads,) = as_sizes(embed_dim, 1, "embed_dim", 1), as_sizes(num_heads, 1, "num_heads", 1)
         if embed_dim % num_heads:
             raise UsageError(f"embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
@@ -73,6 +72,7 @@ class MultiheadAttention(Module):
         ``need_weights``). See `nn.functional.multi_head_attention_forward` for masks and weights."""
         for x in (query, key, value):
             check_input(x, "MultiheadAttention")
+            check_dtype(x, self.out_proj.weight, "MultiheadAttention")
         if query.ndim not in (2, 3):
             raise ShapeError(f"MultiheadAttention: expected a query of 2 or 3 dimensions, got {list(query.shape)}")
         moves = self.batch_first and query.ndim == 3

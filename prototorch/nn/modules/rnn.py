@@ -9,12 +9,12 @@ from prototorch import ops
 from prototorch.eager.registry import FUNCTIONS
 from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.nn import functional as F
-from prototorch.nn.arguments import check_input
+from prototorch.nn.arguments import as_sizes, check_dtype, check_input
 from prototorch.nn.init import uniform_
 from prototorch.nn.module import Module
 from prototorch.nn.parameter import new_parameter
 from prototorch.nn.recurrence import LayerWeights, run_layer
-from prototorch.nn.utils.rnn import PackedSequence, packed_again, padded_batch
+from prototorch.nn.utils.rnn import PackedSequence, check_packed, packed_again, padded_batch
 from prototorch.spec import Spec
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
@@ -36,10 +36,11 @@ class RNNBase(Module):
         super().__init__()
         if mode not in _GATES:
             raise UsageError(f"the mode must be one of {', '.join(_GATES)}, got {mode!r:.60}")
-        sizes = {"input_size": input_size, "hidden_size": hidden_size, "num_layers": num_layers}
-        for name, size in sizes.items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise UsageError(f"{name} must be an integer of at least 1, got {size!r:.60}")
+        (input_size,), (hidden_size,) = (
+            as_sizes(input_size, 1, "input_size", 1),
+            as_sizes(hidden_size, 1, "hidden_size", 1),
+        )
+        (num_layers,) = as_sizes(num_layers, 1, "num_layers", 1)
         if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout <= 1:
             raise UsageError(f"dropout must be a number from 0 to 1, got {dropout!r:.60}")
         if not isinstance(proj_size, int) or not 0 <= proj_size < hidden_size or (proj_size and mode != "LSTM"):
@@ -95,6 +96,10 @@ class RNNBase(Module):
         sequence, or a `PackedSequence`; hx: the first states [num_layers * directions, batch, size], zeros without (of
         an LSTM a pair h, c). Gives the outputs of the last layer in the form of the input, and the last states."""
         if isinstance(input, PackedSequence):
+            check_packed(input, type(self).__name__)
+            if input.data.ndim != 2:
+                raise ShapeError(f"{type(self).__name__}: packed data must be [elements, {self.input_size}], got "
+                                 f"{list(input.data.shape)}")  # fmt: skip
             padded, steps = padded_batch(input, len(input.batch_sizes))
             states = self._first_states(padded, hx, input.sorted_indices, False)
             y, last = self._run(padded, states, padded.interpreter.constant(steps))
@@ -119,6 +124,7 @@ class RNNBase(Module):
         """x [batch, time, n] through all layers: the outputs, and the last states [layers * directions, batch, n]."""
         if x.shape[2] != self.input_size:
             raise ShapeError(f"{type(self).__name__}: input_size is {self.input_size}, but the input has {x.shape[2]}")
+        check_dtype(x, self.weight_ih_l0, type(self).__name__)
         if x.shape[1] < 1:
             raise ShapeError(f"{type(self).__name__}: expected at least one time step, got {list(x.shape)}")
         last: list[list[Any]] = [[] for _ in states]
@@ -157,6 +163,7 @@ class RNNBase(Module):
             expected = (count, size) if is_one else (count, x.shape[0], size)
             if tuple(state.shape) != expected:
                 raise ShapeError(f"{name}: a first state must be {list(expected)}, got {list(state.shape)}")
+            check_dtype(state, self.weight_ih_l0, f"{name}: hx")
             state = ops.expand_dims(state, 1) if is_one else state
             states.append(state if order is None else FUNCTIONS["index_select"](state, 1, order))
         return states

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.errors import ShapeError, UsageError
-from prototorch.nn.arguments import check_input
+from prototorch.nn.arguments import as_sizes, check_dtype, check_input
 from prototorch.nn.init import uniform_
 from prototorch.nn.module import Module
 from prototorch.nn.parameter import new_parameter
@@ -29,7 +29,10 @@ class RNNCellBase(Module):
     def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
                  dtype: Any = None):  # fmt: skip
         super().__init__()
-        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        (self.input_size,) = as_sizes(input_size, 1, "input_size")
+        (self.hidden_size,) = as_sizes(hidden_size, 1, "hidden_size")
+        self.bias = bias
+        input_size, hidden_size = self.input_size, self.hidden_size
         rows = num_chunks * hidden_size
         self.weight_ih = new_parameter((rows, input_size), device, dtype)
         self.weight_hh = new_parameter((rows, hidden_size), device, dtype)
@@ -51,12 +54,14 @@ class RNNCellBase(Module):
             raise ShapeError(
                 f"{name}: expected an input [batch, {self.input_size}] or [{self.input_size}], got {list(input.shape)}"
             )
+        check_dtype(input, self.weight_ih, name)
         rows = tuple(input.shape[:-1])
         given = () if hx is None else tuple(hx) if isinstance(hx, tuple | list) else (hx,)
         if hx is not None and len(given) != self.states:
             raise UsageError(f"{name}: hx must be {'a pair (h, c)' if self.states == 2 else 'one tensor'}")
         for state in given:
-            check_input(state, name)
+            check_input(state, f"{name}: hx")
+            check_dtype(state, self.weight_ih, f"{name}: hx")
             if tuple(state.shape) != (*rows, self.hidden_size):
                 raise ShapeError(f"{name}: a state must be {[*rows, self.hidden_size]}, got {list(state.shape)}")
         batch = input.shape[0] if rows else 1

@@ -11,7 +11,7 @@ from prototorch.eager.dtype import as_dtype, get_default_dtype
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn import functional as F
-from prototorch.nn.arguments import check_input
+from prototorch.nn.arguments import as_sizes, check_input
 from prototorch.nn.init import xavier_uniform_
 from prototorch.nn.module import Module
 from prototorch.nn.modules.containers import ModuleList
@@ -118,6 +118,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """The causal mask [sz, sz]: 0 where a step is seen, -inf at the steps behind it."""
+        (sz,) = as_sizes(sz, 1, "sz")
         element_type = np.dtype(str(get_default_dtype() if dtype is None else as_dtype(dtype)))
         return interpreter_for(device).constant(np.triu(np.full((sz, sz), -np.inf, element_type), 1))
 
@@ -125,6 +126,5 @@ class Transformer(Module):
 def _copies(layer: Any, count: int) -> ModuleList:
     if not isinstance(layer, Module):
         raise UsageError(f"expected a module as the layer, got {type(layer).__name__}")
-    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-        raise UsageError(f"num_layers must be an integer of at least 0, got {count!r:.60}")
+    (count,) = as_sizes(count, 1, "num_layers")
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])

@@ -105,7 +105,7 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
 
     padding_value: of the steps behind the ends. total_length: of the padded sequences, at least the longest.
     """
-    sizes = _check_packed(sequence, "pad_packed_sequence").batch_sizes.numpy()
+    sizes = check_packed(sequence, "pad_packed_sequence").batch_sizes.numpy()
     time = len(sizes) if total_length is None else int(total_length)
     if time < len(sizes):
         raise UsageError(
@@ -188,6 +188,8 @@ def _swap(x: Any) -> Any:
 
 
 def _lengths(lengths: Any) -> np.ndarray:
+    if not hasattr(lengths, "numpy") and not hasattr(lengths, "__iter__"):
+        raise UsageError(f"lengths must be integers, one for each sequence, got {lengths!r:.60}")
     found = lengths.numpy() if hasattr(lengths, "numpy") else np.asarray(list(lengths))
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise UsageError(f"lengths must be integers, one for each sequence, got {lengths!r:.60}")
@@ -206,7 +208,20 @@ def _sequences(sequences: Any, name: str) -> list[Any]:
     return tensors
 
 
-def _check_packed(sequence: Any, name: str) -> PackedSequence:
+def check_packed(sequence: Any, name: str) -> PackedSequence:
+    """The sequence. Raises UsageError for what is no `PackedSequence`, or one whose parts do not fit together."""
     if not isinstance(sequence, PackedSequence):
         raise UsageError(f"{name}: expected a PackedSequence, got {type(sequence).__name__}")
+    check_input(sequence.data, f"{name}: data")
+    check_input(sequence.batch_sizes, f"{name}: batch_sizes")
+    sizes = sequence.batch_sizes.numpy()
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or not sizes.size or sizes[-1] < 1 or (np.diff(sizes) > 0).any():
+        raise UsageError(f"{name}: batch_sizes must be integers of at least 1 that never grow, got {sizes!s:.80}")
+    if not sequence.data.ndim or sequence.data.shape[0] != sizes.sum():
+        raise ShapeError(
+            f"{name}: batch_sizes are {sizes.sum()} elements, but the data are {list(sequence.data.shape)}"
+        )
+    for order in (sequence.sorted_indices, sequence.unsorted_indices):
+        if order is not None and not np.array_equal(np.sort(order.numpy(), axis=None), np.arange(sizes[0])):
+            raise UsageError(f"{name}: the indices must be an order of the {sizes[0]} sequences, got {order!r:.80}")
     return sequence
