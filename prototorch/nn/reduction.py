@@ -36,13 +36,13 @@ def reduce_loss(loss: Any, reduction: str) -> Any:
     return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
 
 
-def check_pair(name: str, input: Any, target: Any, same: bool = False) -> tuple[Any, Any]:
-    """Input and target with one shape. Shapes that differ are broadcast with a warning, or refused with ``same``."""
+def check_pair(name: str, input: Any, target: Any, must_match: bool = False) -> tuple[Any, Any]:
+    """Input and target with one shape. Shapes that differ are broadcast with a warning, or refused with ``must_match``."""
     check_input(input, name)
     check_input(target, name)
     if tuple(input.shape) == tuple(target.shape):
         return input, target
-    if same:
+    if must_match:
         raise ShapeError(f"{name}: the target {list(target.shape)} must have the input's shape {list(input.shape)}")
     warn_user(
         f"{name}: the target has the shape {list(target.shape)}, the input {list(input.shape)}: they are broadcast, "

@@ -11,7 +11,7 @@ from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import as_sizes, check_input, with_batch
 from prototorch.ops.windows import dilated_size
 
-__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "same_pads"]
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 Pads = tuple[tuple[int, int], ...]
 

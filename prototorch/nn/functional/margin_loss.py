@@ -48,7 +48,7 @@ def soft_margin_loss(input: Any, target: Any, size_average: bool | None = None, 
                      reduction: str = "mean") -> Any:  # fmt: skip
     """log(1 + exp(-target * input)), with a target of 1 or -1."""
     reduction = check_reduction("soft_margin_loss", reduction, size_average, reduce)
-    input, target = check_pair("soft_margin_loss", input, target, same=True)
+    input, target = check_pair("soft_margin_loss", input, target, must_match=True)
     return reduce_loss(ops.softplus(-target * input), reduction)
 
 
