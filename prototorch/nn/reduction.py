@@ -37,7 +37,7 @@ def reduce_loss(loss: Any, reduction: str) -> Any:
 
 
 def check_pair(name: str, input: Any, target: Any, must_match: bool = False) -> tuple[Any, Any]:
-    """Input and target with one shape. Shapes that differ are broadcast with a warning, or refused with ``must_match``."""
+    """Input and target with one shape; others are broadcast with a warning, or refused with ``must_match``."""
     check_input(input, name)
     check_input(target, name)
     if tuple(input.shape) == tuple(target.shape):

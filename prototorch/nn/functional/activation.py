@@ -7,6 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.in_place import assign
+from prototorch.eager.operands import cast_to, to_float
 from prototorch.eager.registry import FUNCTIONS, in_place_form, tensor_function
 from prototorch.eager.tape import next_entry_number
 from prototorch.errors import ShapeError, UsageError
@@ -33,7 +34,7 @@ def relu(input: Any, inplace: bool = False) -> Any:
 
 def relu6(input: Any, inplace: bool = False) -> Any:
     """min(max(x, 0), 6)."""
-    return _finish(input, inplace, "relu6", lambda x: ops.cast(ops.relu6(x), dtype=str(x.dtype)))
+    return _finish(input, inplace, "relu6", lambda x: ops.relu6(x) if x.spec.is_float else hardtanh(x, 0, 6))
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
@@ -42,8 +43,9 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
         raise UsageError(f"hardtanh: expected min_val <= max_val, got {min_val} and {max_val}")
 
     def compute(x: Any) -> Any:
-        y = ops.where(ops.less_equal(x, min_val), min_val, x)
-        return ops.where(ops.greater_equal(x, max_val), max_val, y)
+        low, high = (cast_to(v, x.dtype, x) for v in (min_val, max_val))
+        y = ops.where(ops.less_equal(x, low), low, x)
+        return ops.where(ops.greater_equal(x, high), high, y)
 
     return _finish(input, inplace, "hardtanh", compute)
 
@@ -119,8 +121,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
 
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
-    check_input(input, "softsign")
-    return ops.softsign(input)
+    return ops.softsign(to_float(input, "softsign"))
 
 
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
@@ -142,13 +143,18 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 def tanhshrink(input: Any) -> Any:
     """x - tanh(x)."""
     check_input(input, "tanhshrink")
-    return input - ops.tanh(input)
+    return input - ops.tanh(to_float(input, "tanhshrink"))
 
 
 @tensor_function(method=False)
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """x where x > threshold, else value."""
-    return _finish(input, inplace, "threshold", lambda x: ops.where(ops.less_equal(x, threshold), value, x))
+
+    def compute(x: Any) -> Any:
+        limit, other = (cast_to(v, x.dtype, x) for v in (threshold, value))
+        return ops.where(ops.less_equal(x, limit), other, x)
+
+    return _finish(input, inplace, "threshold", compute)
 
 
 def logsigmoid(input: Any) -> Any:

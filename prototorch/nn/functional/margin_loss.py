@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.operands import cast_to, promote_to_float
 from prototorch.errors import DataError, ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.functional.linear import pairwise_distance
@@ -64,7 +65,8 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
             f"cosine_embedding_loss: expected inputs [batch, n] and a target [batch], got {list(input1.shape)}, "
             f"{list(input2.shape)} and {list(target.shape)}"
         )
-    axis = input1.ndim - 1
+    input1, input2 = promote_to_float("cosine_embedding_loss", input1, input2)
+    axis, target = input1.ndim - 1, cast_to(target, input1.dtype)
     square = lambda x: ops.sum(ops.square(x), axis=axis) + 1e-12  # noqa: E731
     cosine = ops.sum(input1 * input2, axis=axis) / ops.sqrt(square(input1) * square(input2))
     near = ops.where(ops.equal(target, 1), 1 - cosine, 0.0)
@@ -75,6 +77,8 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
 def _labels(name: str, input: Any, target: Any, per_row: int) -> tuple[Any, Any]:
     check_input(input, name)
     check_input(target, name)
+    if not input.ndim and not target.ndim:
+        input, target = ops.reshape(input, shape=(1,)), ops.reshape(target, shape=(1,) * per_row)
     if input.ndim not in (1, 2) or target.ndim != input.ndim - 1 + per_row:
         raise ShapeError(f"{name}: expected an input [batch, classes] or [classes] with a target to fit, got "
                          f"{list(input.shape)} and {list(target.shape)}")  # fmt: skip
@@ -106,7 +110,7 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
         z = z * ops.reshape(ops.take(ops.reshape(weight, shape=(classes, 1)), labels), shape=(labels.shape[0], 1))
     others = 1 - ops.one_hot(labels, classes=classes, dtype=str(x.dtype))
     loss = ops.sum(z * others, axis=1) * (1 / classes)
-    return reduce_loss(ops.squeeze(loss, axis=0) if input.ndim == 1 else loss, reduction)
+    return reduce_loss(loss if input.ndim == 2 else ops.squeeze(loss, axis=0), reduction)
 
 
 def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
@@ -128,7 +132,7 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
     z = _hinge(1 - ops.expand_dims(own, axis=-1) + ops.expand_dims(x, axis=1))
     counted = ops.expand_dims(is_label, axis=-1) * ops.expand_dims(is_other, axis=1)
     loss = ops.sum(z * counted, axis=(1, 2)) * (1 / classes)
-    return reduce_loss(ops.squeeze(loss, axis=0) if input.ndim == 1 else loss, reduction)
+    return reduce_loss(loss if input.ndim == 2 else ops.squeeze(loss, axis=0), reduction)
 
 
 def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, size_average: bool | None = None,

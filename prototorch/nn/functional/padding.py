@@ -44,15 +44,21 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
                 raise ShapeError(f"pad: padding {max(a, b)} exceeds the size {n} that is repeated")
     if any(n + a + b < 0 for n, (a, b) in zip(input.shape, ends, strict=True)):
         raise ShapeError(f"pad: {list(pairs)} removes more elements than {list(input.shape)} has")
-    if min((0, *pairs)) < 0:
-        start = tuple(max(-a, 0) for a, _ in ends)
-        stop = tuple(n - max(-b, 0) for n, (_, b) in zip(input.shape, ends, strict=True))
-        input = ops.slice(input, start=start, stop=stop, step=(1,) * input.ndim)
-        ends = [(max(a, 0), max(b, 0)) for a, b in ends]
+    positive = [(max(a, 0), max(b, 0)) for a, b in ends]
     if not any(map(any, ends)):
         return input * 1 if input.spec.is_float else FUNCTIONS["clone"](input)
     fill = value or 0
-    return ops.pad(input, pads=tuple(ends), mode=_MODES[mode], value=float(fill) if input.spec.is_float else int(fill))
+    if mode != "constant" and not input.spec.size:
+        if any(n == 0 and any(pair) for n, pair in zip(input.shape, positive, strict=True)):
+            raise ShapeError(f"pad: mode {mode!r} cannot fill a dimension without elements, of {list(input.shape)}")
+        mode = "constant"
+    fill = float(fill) if input.spec.is_float else int(fill)
+    y = ops.pad(input, pads=tuple(positive), mode=_MODES[mode], value=fill)
+    if min(pairs) >= 0:
+        return y
+    start = tuple(max(-a, 0) for a, _ in ends)
+    stop = tuple(n - max(-b, 0) for n, (_, b) in zip(y.shape, ends, strict=True))
+    return ops.slice(y, start=start, stop=stop, step=(1,) * y.ndim)
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import UsageError
+from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import as_sizes, with_batch
 from prototorch.nn.functional.pool_windows import max_of_windows, window_positions
 from prototorch.ops.lazy_array import LazyArray
@@ -35,6 +35,12 @@ def _windows(name: str, rank: int, kernel_size: Any, stride: Any, padding: Any,
     return kernel, strides, tuple((p, p) for p in paddings)
 
 
+def check_elements(name: str, x: Any) -> None:
+    """Raises ShapeError for an input [batch, channels, ...] without channels or elements."""
+    if 0 in x.shape[1:]:
+        raise ShapeError(f"{name}: expected elements in all dimensions but the batch, got {list(x.shape)}")
+
+
 def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     name = f"max_pool{rank}d"
 
@@ -45,6 +51,7 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
         def run(x: Any) -> Any:
             size = tuple(x.shape[2:])
+            check_elements(name, x)
             if max(rates) > 1:
                 y, number = max_of_windows(x, kernel, strides, pads, rates, ceil_mode)
             else:
@@ -86,6 +93,9 @@ def _define_average(rank: int) -> Callable[..., Any]:
         windows = {"kernel": kernel, "strides": strides, "pads": pads, "ceil": bool(ceil_mode)}
 
         def run(x: Any) -> Any:
+            check_elements(name, x)
+            if not x.spec.is_float:  # PyTorch cuts off the fraction
+                return ops.cast(ops.trunc(run(ops.cast(x, dtype="float64"))), dtype=str(x.dtype))
             if divisor_override is None:
                 return ops.avg_pool(x, **windows, include_pad=bool(count_include_pad))
             size = tuple(x.shape[2:])

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.operands import promote
+from prototorch.eager.operands import promote, promote_to_float
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.reduction import check_pair, check_reduction, reduce_loss
@@ -90,6 +90,7 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
     reduction = check_reduction("poisson_nll_loss", reduction, size_average, reduce)
     check_input(input, "poisson_nll_loss")
     check_input(target, "poisson_nll_loss")
+    input, target = promote_to_float("poisson_nll_loss", input, target)
     loss = ops.exp(input) - target * input if log_input else input - target * ops.log(input + eps)
     if full:
         is_large = ops.greater(target, 1)

@@ -30,7 +30,14 @@ LEFT_OUT = {
         for dtype in ("int64", "bool", "uint8")
     },
     ("baddbmm", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
+    ("nn.functional.local_response_norm", "int64"): "PyTorch cuts a fraction off the mean of squares",
 }
+
+
+def _triplet_loss(*args: Any, distance_function: Any = None, **options: Any) -> Any:
+    ours = getattr(pt.nn.functional, getattr(distance_function, "__name__", "pairwise_distance"), None)
+    return pt.nn.functional.triplet_margin_with_distance_loss(*args, distance_function=ours, **options)
+
 
 #: functions that op_db calls with other arguments than their own
 ADAPTERS: dict[str, Callable[..., Any]] = {
@@ -39,6 +46,11 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "special.polygamma": lambda x, n: pt.polygamma(n, x),
     "where": lambda x, condition, other: pt.where(condition, x, other),
     "linalg.pinv.singular": lambda a, b: pt.linalg.pinv(a @ b.mT),
+    "nn.functional.embedding": lambda table, *args, **options: pt.nn.functional.embedding(*args, table, **options),
+    "nn.functional.embedding_bag": lambda table, indices, *args, **options: (
+        pt.nn.functional.embedding_bag(indices, table, *args, **options)
+    ),
+    "nn.functional.triplet_margin_with_distance_loss": _triplet_loss,
     "zero_": lambda x: x.clone().zero_(),
     "normal.in_place": lambda x, *args: x.clone().normal_(*args),
     "normal.number_mean": lambda std, mean, *args, **options: pt.normal(mean, std, *args, **options),
