@@ -16,8 +16,8 @@ __all__ = ["PrintOptions", "elements_as_text", "print_options", "set_printoption
 class PrintOptions:
     """How tensors are printed.
 
-    precision: digits behind the point. threshold: elements from which on a part is shown. edgeitems: how many are shown
-    at each end of a dimension then. linewidth: characters of a line. sci_mode: whether numbers have exponents; None
+    precision: digits behind the point. threshold: elements from which on a part is printed. edgeitems: how many at each
+    end of a dimension are printed then. linewidth: characters of a line. sci_mode: whether numbers have exponents; None
     where the elements decide.
     """
 
@@ -51,12 +51,12 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
     options.sci_mode = sci_mode
 
 
-def _format_of(shown: np.ndarray) -> tuple[Callable[[Any], str], int]:
+def _format_of(part: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """The function that writes an element of an array, and the width of the finite ones."""
-    if shown.dtype.kind != "f":
-        width = max((len(str(v)) for v in shown.reshape(-1).tolist()), default=1)
+    if part.dtype.kind != "f":
+        width = max((len(str(v)) for v in part.reshape(-1).tolist()), default=1)
         return (lambda v: str(v).rjust(width)), width
-    numbers = shown[np.isfinite(shown) & (shown != 0)].astype(np.float64)
+    numbers = part[np.isfinite(part) & (part != 0)].astype(np.float64)
     digits = print_options.precision
     is_whole = bool((numbers == np.ceil(numbers)).all())
     large, small = (np.abs(numbers).max(), np.abs(numbers).min()) if numbers.size else (0.0, 1.0)
@@ -83,12 +83,12 @@ def elements_as_text(array: np.ndarray, indent: int = 0) -> str:
         return "[]"
     edge = print_options.edgeitems
     in_part = array.size > print_options.threshold
-    shown = array
+    part = array
     for axis in range(array.ndim if in_part else 0):
         if array.shape[axis] > 2 * edge:
             last = array.shape[axis] - np.arange(edge, 0, -1)
-            shown = shown.take(np.concatenate([np.arange(edge), last]), axis)
-    write, width = _format_of(shown)
+            part = part.take(np.concatenate([np.arange(edge), last]), axis)
+    write, width = _format_of(part)
     return _nested(array, write, width, indent, edge if in_part else None)
 
 

@@ -1,4 +1,4 @@
-"""Diagonals and sliding windows: parts of an array that are views of it, over the same memory."""
+"""Parts at an index, diagonals and sliding windows: parts of an array that are views of it, over the same memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prototorch.ops.strided_array import as_strided
 from prototorch.ops.view_update import view_update
 from prototorch.spec import Spec
 
-__all__ = ["diagonal", "sliding_windows"]
+__all__ = ["diagonal", "select", "sliding_windows"]
 
 
 class Diagonal(Op):
@@ -96,6 +96,34 @@ class SlidingWindows(Op):
         return as_strided(array, shape, (*strides[:axis], strides[axis] * step, *strides[axis + 1 :], strides[axis]))
 
 
+class Select(Op):
+    """The part at one index of an axis, which counts from 0, without that axis."""
+
+    derivatives = (
+        lambda g, y, x, axis, index: view_update(
+            OPS["full"](shape=tuple(x.shape), value=0, dtype=x.dtype), g,
+            steps=(("select", (("axis", axis), ("index", index))),),
+        ),
+    )  # fmt: skip
+    flops = no_flops
+
+    def infer_spec(self, x: Spec, axis: int, index: int) -> Spec:
+        (axis,) = normalize_axes(axis, x.ndim, self)
+        if not 0 <= index < x.shape[axis]:
+            raise self.shape_error(f"index {index} is out of range for axis {axis} of size {x.shape[axis]}")
+        return Spec((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)
+
+    def decompose(self, x: Any, axis: int, index: int) -> Any:
+        (axis,) = normalize_axes(axis, x.ndim, self)
+        start = tuple(index if a == axis else 0 for a in range(x.ndim))
+        stop = tuple(index + 1 if a == axis else n for a, n in enumerate(x.shape))
+        part = OPS["slice"](x, start=start, stop=stop, step=(1,) * x.ndim)
+        return OPS["reshape"](part, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
+
+    def array_view(self, array: Any, axis: int, index: int) -> Any:
+        return array[(*(slice(None),) * (axis % array.ndim), index, ...)]
+
+
 def _window_indices(count: int, size: int, step: int) -> tuple[int, ...]:
     """The indices of the elements of all windows, window by window."""
     return tuple(window * step + i for window in range(count) for i in range(size))
@@ -110,4 +138,4 @@ def _add_windows(g: Any, axis: int, step: int, n: int) -> Any:
     return OPS["static_scatter_add"](g, indices=_window_indices(count, size, step), axis=axis, size=n)
 
 
-diagonal, sliding_windows = Diagonal(), SlidingWindows()
+diagonal, sliding_windows, select = Diagonal(), SlidingWindows(), Select()

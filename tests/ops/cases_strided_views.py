@@ -38,3 +38,7 @@ for shape, axis, size, step in [
     ((4,), 0, 1, 1),
 ]:
     case("sliding_windows", normal(*shape), attrs={"axis": axis, "size": size, "step": step}, oracle=windows)
+
+for shape, axis, index in [((4,), 0, 2), ((2, 3), -1, 0), ((2, 3, 1, 4), 1, 2), ((0, 3), 1, 1), ((1, 1), 0, 0)]:
+    case("select", normal(*shape), attrs={"axis": axis, "index": index},
+         oracle=lambda x, axis, index: np.moveaxis(x, axis, 0)[index])  # fmt: skip

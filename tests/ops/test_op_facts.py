@@ -25,6 +25,7 @@ OTHER_MEANINGS = {
     "backends/cpu/native/cache_key.py": {"prepack"},  # a module
     "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
     "backends/cuda/": {"is_finite"},  # the kernel that checks the loss
+    "eager/printing.py": {"full"},  # a profile of set_printoptions
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
     "train/": {"sum"},  # the name of a metric's state, which saved files contain
     "train/data_adapter.py": {"crop"},  # how images of other sizes become equal

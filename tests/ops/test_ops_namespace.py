@@ -24,13 +24,13 @@ logical_not logical_or logical_xor logsumexp lrn lrn_grad lrn_recompute lrn_reco
 lstm_sequence_grad lstm_sequence_with_gates lstm_sequence_with_gates_grad matmul max max_pool max_pool_grad maximum
 mean min minimum mish mish_grad momentum_update multiply nadam_update negative nextafter not_equal one_hot ones_like
 pad polygamma power prelu prepack prod pseudo_inverse_of qr random_bits random_normal random_uniform relabel relu
-relu6 relu6_grad relu_grad remainder reorder repeat reshape resize rmsprop_momentum_update rmsprop_update round rsqrt
-scale_shift scale_shift_grad scatter_add_along_axis searchsorted selu sgd_update sigmoid sigmoid_cross_entropy
-sigmoid_grad sign signbit silu silu_grad simple_rnn_sequence simple_rnn_sequence_grad sin sinh slice slice_grad
-slice_view sliding_windows slogdet softmax softmax_cross_entropy softmax_grad softplus softsign softsign_grad solve
-sort sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split sqrt square squeeze stack static_gather
-static_scatter_add stop_gradient subtract sum svd swap_axes take take_along_axis tan tanh top_k transpose trunc
-view_update where zeros_like
+relu6 relu6_grad relu_grad remainder reorder repeat reshape resize rmsprop_momentum_update rmsprop_update round
+rsqrt scale_shift scale_shift_grad scatter_add_along_axis searchsorted select selu sgd_update sigmoid
+sigmoid_cross_entropy sigmoid_grad sign signbit silu silu_grad simple_rnn_sequence simple_rnn_sequence_grad sin sinh
+slice slice_grad slice_view sliding_windows slogdet softmax softmax_cross_entropy softmax_grad softplus softsign
+softsign_grad solve sort sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split sqrt square squeeze
+stack static_gather static_scatter_add stop_gradient subtract sum svd swap_axes take take_along_axis tan tanh top_k
+transpose trunc view_update where zeros_like
 """
 NAMES = TEXT.split()
 

@@ -73,7 +73,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     return made
 
 
-def _filled(name: str) -> None:
+def _fill_function(name: str) -> None:
     def function(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
         made: Tensor = FUNCTIONS[name](shape, dtype=dtype, device=device)
         return made
@@ -84,7 +84,7 @@ def _filled(name: str) -> None:
 
 
 for _name in ("zeros", "ones", "empty"):
-    _filled(_name)
+    _fill_function(_name)
 
 
 @standard_function

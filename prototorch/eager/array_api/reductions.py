@@ -67,7 +67,7 @@ _truth("all")
 _truth("any")
 
 
-def _spread(name: str) -> None:
+def _deviation(name: str) -> None:
     def function(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         made: Tensor = FUNCTIONS[name](x, dim_numbers(axis, x.ndim, name), correction=correction, keepdim=keepdims)
         return made
@@ -77,8 +77,8 @@ def _spread(name: str) -> None:
     standard_function(function)
 
 
-_spread("std")
-_spread("var")
+_deviation("std")
+_deviation("var")
 
 
 def _index(name: str) -> None:

@@ -115,6 +115,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 
     Raises RangeError (an IndexError) for an index out of range, and for what is no index.
     """
+    if type(key) is int and self.spec.shape and -self.spec.shape[0] <= key < self.spec.shape[0]:
+        row: Tensor = ops.select(self, axis=0, index=key % self.spec.shape[0])
+        return row
     split = split_key(self.spec.shape, key)
     part = _view_of(self, split)
     return read_at(part, split.indices) if split.indices else part

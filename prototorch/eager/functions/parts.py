@@ -45,20 +45,19 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 @tensor_function
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The part at one index of a dimension, without that dimension."""
-    dim, n = _dim_of(input, dim, "select"), 0
-    n, index = input.shape[dim], as_int(index, "select", "index")
+    dim = _dim_of(input, dim, "select")
+    n, index = input.spec.shape[dim], as_int(index, "select", "index")
     if not -n <= index < n:
         raise RangeError(f"select: index {index} is out of range for dim {dim} of size {n}")
-    index %= n
-    shape = tuple(input.shape)
-    return reshape(part_of(input, dim, index, index + 1), (*shape[:dim], *shape[dim + 1 :]))
+    result: Tensor = ops.select(input, axis=dim, index=index % n)
+    return result
 
 
 @tensor_function
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The parts along a dimension, without it."""
     dim = _dim_of(input, dim, "unbind")
-    return tuple(select(input, dim, k) for k in range(input.shape[dim]))
+    return tuple(ops.select(input, axis=dim, index=k) for k in range(input.spec.shape[dim]))
 
 
 def _by_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ...]:

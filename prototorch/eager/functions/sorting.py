@@ -71,12 +71,12 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return ValuesIndices(*(contiguous(part_of(t, dim, 0, k)) for t in order))
 
 
-def _pick(input: Tensor, dim: int, position: int, keepdim: bool) -> ValuesIndices:
+def _pick(order: ValuesIndices, dim: int, position: int, keepdim: bool) -> ValuesIndices:
     """The element at a position of the order along a dimension, and its index."""
-    if not input.ndim:
-        return sorted_along(input, 0)
-    parts = (select(t, dim, position) for t in sorted_along(input, dim))
-    return ValuesIndices(*(unsqueeze(contiguous(t), dim) if keepdim else contiguous(t) for t in parts))
+    if not order.values.ndim:
+        return order
+    parts = [contiguous(select(t, dim, position)) for t in order]
+    return ValuesIndices(*(unsqueeze(t, dim) if keepdim else t for t in parts))
 
 
 def _size_of(input: Tensor, dim: int, name: str) -> int:
@@ -93,7 +93,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     n = _size_of(input, dim, "kthvalue")
     if not 1 <= k <= n:
         raise ShapeError(f"kthvalue: k must be between 1 and {n}, the size of dim {dim}, got {k}")
-    return _pick(input, dim, k - 1, keepdim)
+    return _pick(sorted_along(input, dim), dim, k - 1, keepdim)
 
 
 def evenly(input: Tensor, value: Tensor) -> Tensor:
@@ -121,12 +121,13 @@ def median(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
         return _median_of_all(input, False)
     dim = normalize_dim(dim, input.ndim, "median")
     n = _size_of(input, dim, "median")
-    middle = _pick(input, dim, (n - 1) // 2, keepdim)
+    order = sorted_along(input, dim)
+    middle = _pick(order, dim, (n - 1) // 2, keepdim)
     if not input.spec.is_float or not input.ndim:
         return middle
-    last = _pick(input, dim, n - 1, keepdim)  # a NaN, if there is one, is the largest
-    first_nan = _first_nan(input, dim, keepdim)
+    last = _pick(order, dim, n - 1, keepdim)  # a NaN, if there is one, is the largest
     has_nan = ops.not_equal(last.values, last.values)
+    first_nan = _first_nan(input, dim, keepdim)
     return ValuesIndices(ops.where(has_nan, last.values, middle.values), ops.where(has_nan, first_nan, middle.indices))
 
 
@@ -144,7 +145,7 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     dim = normalize_dim(dim, input.ndim, "nanmedian")
     n = _size_of(input, dim, "nanmedian")
     if not input.spec.is_float or not input.ndim:
-        return _pick(input, dim, (n - 1) // 2, keepdim)
+        return _pick(sorted_along(input, dim), dim, (n - 1) // 2, keepdim)
     order = sorted_along(input, dim)
     count = ops.sum(ops.cast(ops.equal(input, input), dtype="int64"), axis=dim, keepdims=True)
     middle = ops.maximum(ops.floor_divide(ops.subtract(count, 1), 2), 0)

@@ -83,8 +83,10 @@ def take_along_axis(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[s
     firsts = np.arange(0, n * size, size)[:, None]
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        positions = inputs[1].reshape(n, k) % size + firsts
-        np.take(inputs[0].reshape(-1), positions, out=outputs[0].reshape(n, k), mode="wrap")
+        positions = inputs[1].reshape(n, k)
+        if out_of_range_mask(positions, size) is not None:
+            positions = positions % size
+        np.take(inputs[0].reshape(-1), positions + firsts, out=outputs[0].reshape(n, k), mode="wrap")
 
     return run
 

@@ -13,6 +13,23 @@ from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
 
+def stable_argsort(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The stable order of the last axis, and the elements in it.
+
+    NumPy's quicksort takes a third of the time of its stable sort (vector instructions); only rows with equal elements
+    or NaN are sorted again.
+    """
+    has_fast_sort = x.dtype.kind in "fi" and x.dtype.itemsize >= 4
+    order = np.argsort(x, axis=-1, kind="quicksort" if has_fast_sort else "stable")
+    ascending = np.take_along_axis(x, order, axis=-1)
+    if has_fast_sort:
+        repeats = ~(ascending[..., 1:] > ascending[..., :-1]).all(axis=-1)
+        if repeats.any():
+            order[repeats] = np.argsort(x[repeats], axis=-1, kind="stable")
+            ascending = np.take_along_axis(x, order, axis=-1)
+    return order, ascending
+
+
 @kernel("numpy", "sort")
 def sort(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """The stable order of NumPy; descending, that of the reversed elements, reversed."""
@@ -22,8 +39,9 @@ def sort(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
 
     def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         x, (values, indices) = inputs[0][..., way], outputs
-        order = np.argsort(x, axis=-1, kind="stable")[..., way]
-        np.copyto(values, np.take_along_axis(x, order, axis=-1))
+        order, ascending = stable_argsort(x)
+        order = order[..., way]
+        np.copyto(values, ascending[..., way])
         if attrs.get("descending"):
             np.subtract(n - 1, order, out=indices)
         else:
