@@ -206,11 +206,15 @@ class Backend:
         return [partial(run, ins, outs) for run, ins, outs in steps]
 
     def link_rebindable(self, steps: Sequence[BoundStep], operand: int) -> Callable[[Sequence[Any]], None]:
-        """Bound steps as one call that takes another array of the same spec for one input of each step."""
+        """Bound steps as one call that takes another array of the same spec for one input of each step.
+
+        The call needs no `run_context` around it.
+        """
 
         def call(arrays: Sequence[Any]) -> None:
-            for (run, ins, outs), array in zip(steps, arrays, strict=True):
-                run((*ins[:operand], array, *ins[operand + 1 :]), outs)
+            with self.run_context():
+                for (run, ins, outs), array in zip(steps, arrays, strict=True):
+                    run((*ins[:operand], array, *ins[operand + 1 :]), outs)
 
         return call
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ class FusedUpdate:
     def __init__(self, formula: Formula, flags: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
                  backend: Backend):  # fmt: skip
         self.arrays = [tuple(row) for row in arrays]
+        self._flat = list(chain.from_iterable(arrays))
         self._backend = backend
         dtype = str(arrays[0][0].dtype)
         attrs = record_formula(formula, flags, names, len(arrays[0]) - 1, dtype)
@@ -56,10 +59,8 @@ class FusedUpdate:
 
     def matches(self, arrays: Sequence[Sequence[Any]]) -> bool:
         """Whether these are the arrays that it is bound to."""
-        return len(arrays) == len(self.arrays) and all(
-            len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
-            for a, b in zip(arrays, self.arrays, strict=True)
-        )
+        flat = list(chain.from_iterable(arrays))
+        return len(flat) == len(self._flat) and all(map(operator.is_, flat, self._flat))
 
     def run(self, coefficients: Sequence[float], gradients: Sequence[Any]) -> None:
         """Update the parameters and slots by these gradients, of the parameters' shapes and dtype."""
@@ -71,8 +72,7 @@ class FusedUpdate:
             (g if g.flags.c_contiguous else xp.ascontiguousarray(g)).reshape(-1) if is_flat else g
             for g, is_flat in zip(gradients, self._is_flat, strict=True)
         ]
-        with self._backend.run_context():
-            self._call(flat)
+        self._call(flat)
 
     def _bind(self, attrs: dict[str, Any], row: Sequence[Any], dtype: str,
               exact: str) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip

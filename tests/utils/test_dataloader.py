@@ -19,6 +19,7 @@ from prototorch.utils.data import (
     TensorDataset,
     get_worker_info,
 )
+from prototorch.utils.data.pinned_memory import pin_batch
 from tests.utils.sample_datasets import (
     Failing,
     Slow,
@@ -292,3 +293,23 @@ def test_what_was_checked_does_not_change():
 def test_memory_is_not_pinned_without_a_gpu():
     with pytest.warns(UserWarning, match="no GPU"):
         assert len(list(DataLoader(Squares(2), pin_memory=True))) == 2
+
+
+def test_batches_are_copied_to_pinned_memory():
+    blocks = []
+
+    def allocate(nbytes):
+        blocks.append(np.zeros(nbytes, np.uint8))
+        return blocks[-1]
+
+    class Own:
+        def pin_memory(self):
+            return "pinned"
+
+    (batch,) = DataLoader(Squares(3), 3)
+    pinned = pin_batch([*batch, Own(), "text", 7], allocate)
+    assert plain(pinned[:5]) == plain(batch)
+    assert pinned[5:] == ["pinned", "text", 7]
+    assert type(pinned[4]) is type(batch[4])
+    assert [len(block) for block in blocks] == [12, 24, 24, 24, 48, 3]
+    assert all(np.shares_memory(t.numpy(), b) for t, b in zip(pinned[:2], blocks, strict=False))
