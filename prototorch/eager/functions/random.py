@@ -309,3 +309,23 @@ def geometric_(self: Any, p: float, *, generator: Any = None) -> Any:
         raise UsageError(f"geometric_: the probability must lie in (0, 1), got {p}")
     u = uniform_elements(tuple(self.shape), 0, 1, "float64", self.interpreter, generator)
     return _overwrite(self, ops.maximum(ops.ceil(ops.log(1.0 - u) * (1 / math.log1p(-p))), 1.0), "geometric_")
+
+
+@tensor_method
+def log_normal_(self: Any, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Any:
+    """Overwrite the elements with numbers whose logarithm is normal (torch.Tensor.log_normal_)."""
+    if not std > 0:
+        raise UsageError(f"log_normal_: std must be positive, got {std}")
+    _float_dtype("log_normal_", self.dtype)
+    y = normal_elements(tuple(self.shape), "float64", self.interpreter, generator)
+    return _overwrite(self, ops.exp(y * float(std) + float(mean)), "log_normal_")
+
+
+@tensor_method
+def cauchy_(self: Any, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Any:
+    """Overwrite the elements with numbers of a Cauchy distribution (torch.Tensor.cauchy_)."""
+    if not sigma > 0:
+        raise UsageError(f"cauchy_: sigma must be positive, got {sigma}")
+    _float_dtype("cauchy_", self.dtype)
+    u = uniform_elements(tuple(self.shape), 0, 1, "float64", self.interpreter, generator)
+    return _overwrite(self, ops.tan((u - 0.5) * math.pi) * float(sigma) + float(median), "cauchy_")

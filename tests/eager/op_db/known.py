@@ -44,6 +44,10 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "einsum": lambda operands, equation: pt.einsum(equation, operands),
     "polygamma": lambda x, n: pt.polygamma(n, x),
     "special.polygamma": lambda x, n: pt.polygamma(n, x),
+    **{
+        name: (lambda method: lambda x, *args, **options: getattr(x.clone(), method)(*args, **options))(f"{name}_")
+        for name in ("cauchy", "exponential", "geometric", "log_normal", "uniform")
+    },
     "where": lambda x, condition, other: pt.where(condition, x, other),
     "linalg.pinv.singular": lambda a, b: pt.linalg.pinv(a @ b.mT),
     "nn.functional.embedding": lambda table, *args, **options: pt.nn.functional.embedding(*args, table, **options),
@@ -72,4 +76,4 @@ REFUSALS = {
 }  # fmt: skip
 
 #: functions whose derivatives finite differences cannot check, with the reason
-NO_GRADIENT_CHECK = {"__rpow__": "a sample is a power of 0 with an exponent near 0"}
+NO_GRADIENT_CHECK = {"__rpow__": "its samples are powers of negative numbers to fractions, which are NaN"}
