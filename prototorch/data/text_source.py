@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from prototorch.data.csv_reader import column_index, read_rows
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_folder import find_image_files, find_splits, list_class_names
 from prototorch.data.label_words import encode_labels
-from prototorch.data.safe_io import printable_path
+from prototorch.data.safe_io import check_memory, printable_path
 from prototorch.data.text_files import TEXT_SUFFIXES, read_text, read_text_lines
 from prototorch.data.token_dataset import TokenDataset, TokenSequences, WindowDataset
 from prototorch.errors import DataError, did_you_mean
@@ -143,12 +144,14 @@ def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: C
     found = list_class_names(folder)
     if not found:
         raise DataError(f"{name}: has no class folders; expected one folder of text files per class")
+    files = {word: find_image_files(folder / word, TEXT_SUFFIXES) for word in found}
+    check_memory(sum(os.stat(file).st_size for paths in files.values() for file in paths if os.path.exists(file)), name)
     texts, labels, origins = [], [], []
     for word in found:
         if word not in classes:
             raise DataError(f"{name}: the folder {word!r} is not one of the classes {', '.join(classes[:8])}."
                             f"{did_you_mean(word, classes)}")  # fmt: skip
-        for file in find_image_files(folder / word, TEXT_SUFFIXES):
+        for file in files[word]:
             check(Path(file))
             texts.append(read_text(Path(file)))
             labels.append(list(classes).index(word))

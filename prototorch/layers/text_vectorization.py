@@ -6,11 +6,12 @@ import os
 import string
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 from prototorch.data.safe_io import expand_path, printable_path, read_lines
 from prototorch.errors import DataError, UsageError
-from prototorch.layers.tokenizer import Tokenizer, as_texts
+from prototorch.layers.tokenizer import Tokenizer, as_texts, find_beside
 from prototorch.schema import example, field
 from prototorch.schema.block_source import find_span
 from prototorch.schema.neutral_arguments import neutral
@@ -66,7 +67,7 @@ class TextVectorization(Tokenizer):
         """A vocabulary has no token twice; a file that Python names is read at once."""
         if isinstance(self.vocabulary, str):
             if find_span(self) is None:
-                self.resolve(os.curdir)
+                self._read(expand_path(self.vocabulary))
             return
         if self.vocabulary:
             self.set_field("vocabulary", self._checked(self.vocabulary))
@@ -109,7 +110,7 @@ class TextVectorization(Tokenizer):
     def set_vocabulary(self, vocabulary: str | Iterable[str]) -> None:
         """Set the tokens, or read those of a file (Keras). Raises UsageError for a token that is there twice."""
         if isinstance(vocabulary, str | os.PathLike):
-            self.set_field("vocabulary", os.fspath(vocabulary)).resolve(os.curdir)
+            self._read(expand_path(vocabulary))
         else:
             self.set_field("vocabulary", self._checked([str(token) for token in vocabulary]))
 
@@ -137,12 +138,11 @@ class TextVectorization(Tokenizer):
         return super().special_ids() | {UNKNOWN_ID}
 
     def resolve(self, folder: str | None) -> None:
-        if not isinstance(self.vocabulary, str):
-            return
-        if folder is None:
-            raise UsageError("a saved model holds its vocabulary, and its text names a file: save it again")
-        beside = os.path.join(folder, expand_path(self.vocabulary))
-        path = beside if os.path.lexists(beside) else expand_path(self.vocabulary)
+        if isinstance(self.vocabulary, str):
+            self._read(find_beside(self.vocabulary, folder))
+
+    def _read(self, path: Path) -> None:
+        """Read the vocabulary from a file. Raises DataError, which quotes nothing of it."""
         try:
             text = read_lines(path, 4 * MAX_TOKEN_LENGTH, MAX_FILE_BYTES).decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -150,7 +150,7 @@ class TextVectorization(Tokenizer):
         lines = text.split("\n")
         tokens = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
         try:
-            self.set_field("vocabulary", self._checked(tokens))
+            self.set_field("vocabulary", self._checked(tokens, quotes=False))
         except UsageError as error:
             raise DataError(f"{printable_path(path)}: {error}") from None
 
@@ -189,7 +189,7 @@ class TextVectorization(Tokenizer):
             cached = self.__dict__["_id_cache"] = (self.vocabulary, ids)
         return cached[1]
 
-    def _checked(self, tokens: Iterable[str]) -> tuple[str, ...]:
+    def _checked(self, tokens: Iterable[str], quotes: bool = True) -> tuple[str, ...]:
         """The tokens without the special ones that they begin with. Raises UsageError for what is no vocabulary."""
         given = list(tokens)
         specials = ["", UNKNOWN, *self._edges()]
@@ -200,7 +200,8 @@ class TextVectorization(Tokenizer):
         seen: set[str] = set()
         for at, token in enumerate(given):
             if token in seen or token in specials:
-                self.refuse(f"the token {token[:40]!r} is twice in the vocabulary, or a special one", "vocabulary")
+                what = f"the token {token[:40]!r}" if quotes else f"token {at + 1}"
+                self.refuse(f"{what} is twice in the vocabulary, or a special one", "vocabulary")
             if len(token) > MAX_TOKEN_LENGTH:
                 self.refuse(f"token {at} has {len(token):,} characters, more than {MAX_TOKEN_LENGTH:,}", "vocabulary")
             seen.add(token)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from prototorch.data.read_limits import is_inside
+from prototorch.data.safe_io import expand_path, printable_path
 from prototorch.data.token_dataset import TokenSequences
 from prototorch.errors import DataError, UsageError
 from prototorch.layers.base import Layer
@@ -96,8 +100,11 @@ class Tokenizer(Layer, abstract=True):
         return start, end
 
     def resolve(self, folder: str | None) -> None:
-        """Read the file that a field names, relative to this folder, in place of the name. None: the file of a saved
-        model, which names none; raises UsageError where it does."""
+        """Read the file that a field names in place of its name.
+
+        folder: of the text that names it, below which it lies, after links are resolved. None: the text of a saved
+        model, which names none. Raises UsageError for a file elsewhere, DataError for one that cannot be read.
+        """
 
     def encode_batch(self, texts: Iterable[str], length: int | None = None) -> np.ndarray:
         """The ids of several texts, int32 [n, time]; time is ``length``, else ``output_sequence_length``, else that of
@@ -130,6 +137,20 @@ class Tokenizer(Layer, abstract=True):
         """Set one of the fields that `adapt` and `resolve` change in place."""
         self.__dict__[name] = value
         return self
+
+
+def find_beside(name: str, folder: str | None) -> Path:
+    """The path of a file that a text in this folder names. Raises UsageError for one that is not below it; None: a
+    saved model, which holds what it needs."""
+    if folder is None:
+        raise UsageError("a saved model holds its tokenizer, and its text names a file: save it again")
+    path = Path(folder, expand_path(name))
+    if not is_inside(os.path.realpath(path), os.path.realpath(folder)):
+        raise UsageError(
+            f"{printable_path(path)} is outside of {printable_path(os.path.realpath(folder))}: what a text names here "
+            "becomes a part of the saved model, and lies in the folder of the text or below it"
+        )
+    return path
 
 
 def as_texts(value: Any) -> list[str] | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar
 
 from prototorch.data.safe_io import expand_path, printable_path, read_file
 from prototorch.errors import DataError, UsageError
-from prototorch.layers.tokenizer import Tokenizer
+from prototorch.layers.tokenizer import Tokenizer, find_beside
 from prototorch.schema import example, field
 from prototorch.schema.block_source import find_span
 from prototorch.tokenization.tokenizer_json import MAX_BYTES, TokenizerJson
@@ -46,8 +46,8 @@ class TokenizerFile(Tokenizer):
             self.refuse('expected the file of a tokenizer, file: "tokenizer.json", or its definition', "file")
         if self.definition is not None:
             self._engine()
-        elif find_span(self) is None:
-            self.resolve(os.curdir)
+        elif find_span(self) is None and self.file is not None:
+            self._read(expand_path(self.file))
 
     def is_adapted(self) -> bool:
         return self.definition is not None
@@ -94,12 +94,11 @@ class TokenizerFile(Tokenizer):
         return engine.special_ids | {*padding, *(i for i in named if i is not None)}
 
     def resolve(self, folder: str | None) -> None:
-        if self.file is None:
-            return
-        if folder is None:
-            raise UsageError("a saved model holds its tokenizer, and its text names a file: save it again")
-        beside = os.path.join(folder, expand_path(self.file))
-        path = beside if os.path.lexists(beside) else expand_path(self.file)
+        if self.file is not None:
+            self._read(find_beside(self.file, folder))
+
+    def _read(self, path: Path) -> None:
+        """Read the file. Raises DataError for what is no tokenizer."""
         try:
             text = bytes(read_file(path, MAX_BYTES)).decode("utf-8-sig")
             TokenizerJson(text)

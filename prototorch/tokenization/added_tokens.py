@@ -14,7 +14,7 @@ from prototorch.tokenization.vocabulary import MAX_IDS
 
 __all__ = ["AddedToken", "read_added_tokens", "split_at_tokens"]
 
-MAX_TOKENS = 1 << 16
+MAX_TOKENS = 1 << 13
 MAX_LENGTH = 1000  # characters
 
 

@@ -97,6 +97,20 @@ def test_a_folder_of_files_per_class_with_splits(tmp_path):
     assert history.history["val_accuracy"][-1] == 1.0
 
 
+def test_a_saved_model_follows_no_link_out_of_its_folder_of_texts(tmp_path, monkeypatch):
+    (tmp_path / "secret.txt").write_text("hunter2")
+    for word in ("good", "bad"):
+        (tmp_path / "mine" / "texts" / word).mkdir(parents=True)
+        (tmp_path / "mine" / "texts" / word / "1.txt").write_text(word)
+    monkeypatch.chdir(tmp_path / "mine")
+    text = CLASSIFIER.format(length=10) + 'fit { epochs: 1  data { source: "texts" } }'
+    model_from_text(text).save("model.h5")
+    pt.load_model("model.h5").fit(verbose=0)
+    (tmp_path / "mine" / "texts" / "good" / "2.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(UsageError, match="a saved model reads data inside the working directory only"):
+        pt.load_model("model.h5").fit(verbose=0)
+
+
 def test_lines_are_predicted(tmp_path):
     model = classifier()
     model.fit(GOOD + BAD, np.array([1] * 4 + [0] * 4), epochs=2, verbose=0)

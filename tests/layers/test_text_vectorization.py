@@ -82,13 +82,32 @@ def test_a_vocabulary_file_lies_beside_the_text(tmp_path, monkeypatch):
     assert 'vocabulary: ["film", "good"]' in model.to_text()
 
 
+def test_a_text_names_files_in_its_folder_alone(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "secret.txt").write_text("hunter2\nhunter2\n")
+    (tmp_path / "mine" / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "mine" / "twice.txt").write_text("hunter2\nhunter2\n")
+    monkeypatch.chdir(tmp_path / "mine")
+    for name in ("../secret.txt", "link.txt", str(tmp_path / "secret.txt")):
+        (tmp_path / "mine" / "net.proto").write_text(NET.format(fields=f'vocabulary: "{name}"'))
+        with pytest.raises(TextError, match="is outside of") as caught:
+            pt.load_model("net.proto")
+        assert "hunter" not in str(caught.value)
+    (tmp_path / "mine" / "net.proto").write_text(NET.format(fields='vocabulary: "twice.txt"'))
+    with pytest.raises(TextError, match="token 2 is twice") as caught:
+        pt.load_model("net.proto")
+    assert "hunter" not in str(caught.value)
+    with pytest.raises(DataError, match="token 2 is twice"):
+        pt.layers.TextVectorization(vocabulary=str(tmp_path / "secret.txt"))
+
+
 def test_a_saved_model_names_no_vocabulary_file(tmp_path):
     model = model_from_text(NET.format(fields='vocabulary: ["a"]'))
     model.build()
     layer = model.net.preprocess[0]
     layer.set_field("vocabulary", "/etc/passwd")
     model.save(tmp_path / "model.h5")
-    with pytest.raises(TextError, match="a saved model holds its vocabulary, and its text names a file"):
+    with pytest.raises(TextError, match="a saved model holds its tokenizer, and its text names a file"):
         pt.load_model(tmp_path / "model.h5")
 
 

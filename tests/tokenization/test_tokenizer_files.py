@@ -73,7 +73,7 @@ def test_long_definitions_are_split_and_read_back(tmp_path):
 
 def test_a_saved_model_names_no_tokenizer_file():
     text = NET.format(length=4, fields='file: "/etc/passwd"')
-    with pytest.raises(TextError, match="/etc/passwd: tokenizer file: is no JSON"):
+    with pytest.raises(TextError, match="/etc/passwd is outside of"):
         model_from_text(text)
     layer = pt.layers.TokenizerFile(definition=json.dumps({"model": {"vocab": {"a": 0}}}))
     layer.set_field("file", "/etc/passwd")
@@ -81,11 +81,10 @@ def test_a_saved_model_names_no_tokenizer_file():
         layer.resolve(None)
 
 
-def test_padding_that_is_not_the_masked_id_is_an_error(tmp_path):
+def test_padding_that_is_not_the_masked_id_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "t.json", "gpt2", padding={"pad_id": 5})
-    text = NET.format(length=4, fields=f'file: "{tmp_path}/t.json"').replace(
-        "output_dim: 4", "output_dim: 4  mask_zero: true"
-    )
+    text = NET.format(length=4, fields='file: "t.json"').replace("output_dim: 4", "output_dim: 4  mask_zero: true")
     with pytest.raises(UsageError, match="masks the id 0, and the tokenizer file pads with 5"):
         model_from_text(text).predict(["a"])
 
