@@ -83,7 +83,7 @@ NAMES = {
         check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "optim": """
-        ASGD Adadelta Adagrad Adam AdamW Adamax LBFGS NAdam Optimizer RAdam RMSprop Rprop SGD lr_scheduler
+        ASGD Adadelta Adagrad Adam AdamW Adamax LBFGS NAdam Optimizer RAdam RMSprop Rprop SGD lr_scheduler swa_utils
     """,
     "optim.lr_scheduler": """
         ChainedScheduler ConstantLR CosineAnnealingLR CosineAnnealingWarmRestarts CyclicLR ExponentialLR LRScheduler

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.optim import lr_scheduler as lr_scheduler
+from prototorch.optim import swa_utils as swa_utils
 from prototorch.optim.adam import Adam, AdamW
 from prototorch.optim.adam_variants import Adamax, NAdam, RAdam
 from prototorch.optim.lbfgs import LBFGS
@@ -35,6 +36,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
 
 #: PyTorch's optimizers that are not here -> why, and what to use

@@ -75,17 +75,17 @@ def test_states_go_to_pytorch_and_back(name):
     fresh.check()
 
 
-@pytest.mark.parametrize("dtype", ["float16"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_half_precision_parameters_follow_float32_ones(name, dtype):
     rng = np.random.default_rng(0)
     start, gradients = rng.normal(size=20).astype(np.float32), rng.normal(size=(10, 20)).astype(np.float32)
     ends = []
     for kind in (dtype, "float32"):
-        p = pt.tensor(start, dtype=kind, requires_grad=True)
+        p = pt.tensor(start, dtype=getattr(pt, kind), requires_grad=True)
         optimizer = getattr(pt.optim, name)([p], lr=0.05)
         for gradient in gradients:
-            p.grad = pt.tensor(gradient, dtype=kind)
+            p.grad = pt.tensor(gradient, dtype=getattr(pt, kind))
             optimizer.step()
         ends.append(p.numpy().astype(np.float32))
     np.testing.assert_allclose(ends[0], ends[1], atol=0.03 if dtype == "bfloat16" else 0.005)
