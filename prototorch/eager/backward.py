@@ -17,7 +17,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.errors import GradientError, UsageError
 from prototorch.ops.core import use_interpreter
 
-__all__ = ["run_backward"]
+__all__ = ["run_backward", "sweep_tape"]
 
 
 def run_backward(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targets: Sequence[Tensor] | None, *,
@@ -27,6 +27,13 @@ def run_backward(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targ
     Gives the targets' edges (leaves are their own) and their gradients, None where there is no path. Raises
     GradientError where an output has no gradient, a saved value was changed, or the graph was freed.
     """
+    goals, gradients, _ = sweep_tape(outputs, seeds, targets, retain_graph, create_graph)
+    return goals, gradients
+
+
+def sweep_tape(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targets: Sequence[Tensor] | None,
+               retain_graph: bool, create_graph: bool) -> tuple[list[Any], list[Tensor | None], bool]:  # fmt: skip
+    """As `run_backward`; gives also whether the user's code saw gradients, and may have kept them."""
     for output in outputs:
         if not isinstance(output, Tensor):
             raise UsageError(f"backward: expected tensors, got {type(output).__name__}")
@@ -45,7 +52,7 @@ def run_backward(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targ
             sweep.run(entries)
     finally:
         recording.reset(token)
-    return sweep.results()
+    return (*sweep.results(), sweep.is_seen)
 
 
 def seed_of(output: Tensor, gradient: Tensor | None) -> Tensor:
@@ -79,6 +86,7 @@ class _Sweep:
         self.captures: dict[tuple[TapeEntry, int], Tensor] = {}
         self.captured_entries: set[TapeEntry] = set()
         self.goal_leaves: set[int] = set()
+        self.is_seen = False  # whether the user's code saw gradients, and may have kept them
         for goal in goals or ():
             if type(goal) is Edge:
                 self.captured_entries.add(goal.entry)
@@ -111,6 +119,7 @@ class _Sweep:
             if is_needed and captured and entry in captured:  # as PyTorch: before the hooks, unless it ends here
                 self._capture(entry, grads)
             if extras is not None:
+                self.is_seen = True
                 _run_output_hooks(extras, grads)
             if not is_needed:
                 self._capture(entry, grads)
@@ -135,6 +144,8 @@ class _Sweep:
                 results = _run_post_hooks(extras, results, grads)
             if mode is not None and mode.check_nan:
                 check_gradients(entry, results)
+            if entry.runs_user_code:
+                self.is_seen = True
             if not self.retain_graph:
                 entry.release()
             for edge, need, g in zip(entry.edges, needs, results, strict=True):
@@ -161,6 +172,7 @@ class _Sweep:
 
     def results(self) -> tuple[list[Any], list[Tensor | None]]:
         """The goals and their gradients, after the hooks of leaves."""
+        self.is_seen = self.is_seen or any(leaf.__dict__.get("hooks") for leaf, _ in self.leaves.values())
         by_leaf = {
             key: (leaf, run_tensor_hooks(g, leaf.__dict__.get("hooks", ()))) for key, (leaf, g) in self.leaves.items()
             if self.goals is None or key in self.goal_leaves

@@ -39,6 +39,7 @@ class FunctionNode(TapeEntry):
     output_positions: tuple[int, ...]
     without_gradient: frozenset[int]
     context_class = FunctionCtx
+    runs_user_code = True
 
     def __init__(self, interpreter: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]):
         op = _FunctionOp(type(self).__name__)

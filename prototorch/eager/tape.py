@@ -37,6 +37,7 @@ class TapeEntry:
 
     __slots__ = ("__weakref__", "edges", "extras", "freed", "number", "saved", "saved_positions", "signature")
 
+    runs_user_code = False  #: whether the derivative is the user's own
     signature: Signature
     edges: tuple[Any, ...]
     saved: list[SavedArray]

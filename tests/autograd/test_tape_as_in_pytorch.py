@@ -174,6 +174,32 @@ def gradients_are_no_aliases(m):
     return x.grad, y.grad
 
 
+def what_hooks_keep_is_no_alias(m):
+    kept = []
+    x = leaf(m)
+    x.register_hook(lambda g: kept.append(g))
+    y = x + 0
+    y.retain_grad()
+    (y + 0).sum().backward()
+    x.grad.mul_(5)
+    return x.grad, kept, y.grad
+
+
+def what_functions_give_is_no_alias(m):
+    kept = []
+
+    def backward(ctx, g):
+        kept.append(g)
+        return g
+
+    own = type("Own", (m.autograd.Function,),
+               {"forward": staticmethod(lambda ctx, x: x * 1), "backward": staticmethod(backward)})  # fmt: skip
+    x = leaf(m)
+    (own.apply(x) * 2).sum().backward()
+    x.grad.mul_(5)
+    return x.grad, kept
+
+
 def a_seed_is_no_alias(m):
     x = leaf(m)
     seed = m.ones_like(x).detach()
@@ -292,6 +318,7 @@ PROGRAMS = [
     names_of_nodes, a_walk_over_the_graph, several_outputs_at_once, gradients_into_chosen_leaves,
     gradients_into_a_tensor_that_is_no_leaf, create_graph, backward_with_create_graph,
     a_gradient_of_a_gradient_of_outputs, accumulation_goes_on_in_place, gradients_are_no_aliases, a_seed_is_no_alias,
+    what_hooks_keep_is_no_alias, what_functions_give_is_no_alias,
     zeroing_by_data, the_trap_of_the_update, old_variables, modes, modes_as_decorators, modes_on_generators, detached,
     requires_grad_of_results,
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prototorch.eager.backward import run_backward
+from prototorch.eager.backward import run_backward, sweep_tape
 from prototorch.eager.node_hooks import RemovableHandle
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.retained_grad import retain
@@ -39,19 +39,20 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
     if len(seeds) != len(outputs):
         raise UsageError(f"backward: {len(seeds)} gradients for {len(outputs)} tensors")
     targets = None if inputs is None else _as_list(inputs)
-    goals, found = run_backward(outputs, seeds, targets, create_graph=create_graph,
-                                retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
+    keep = create_graph if retain_graph is None else retain_graph
+    goals, found, is_seen = sweep_tape(outputs, seeds, targets, keep, create_graph)
     used = {id(s) for s in seeds if s is not None}
     for k, (goal, g) in enumerate(zip(goals, found, strict=True)):
         leaf = goal if isinstance(goal, Tensor) else None if targets is None else targets[k]
         if g is not None and leaf is not None:
-            _add_to_leaf(leaf, g, create_graph, used)
+            _add_to_leaf(leaf, g, create_graph, used, is_seen)
 
 
-def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[int]) -> None:
+def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[int], is_seen: bool) -> None:
     """Add a gradient to that of a leaf, between the hooks of its node. ``used``: the ids of tensors that must not
-    become gradients themselves."""
+    become gradients themselves; nor may any where the user's code has seen them (``is_seen``)."""
     hooks = leaf.__dict__.get("node_hooks")
+    is_seen = is_seen or hooks is not None
     if hooks is not None:
         for hook in list(hooks.pre_hooks):
             changed = hook((gradient,))
@@ -59,7 +60,7 @@ def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[i
                 gradient = changed if isinstance(changed, Tensor) else changed[0]
     before = leaf._grad
     if before is None:
-        is_own = id(gradient) not in used and gradient._view is None
+        is_own = not is_seen and id(gradient) not in used and gradient._view is None
         used.add(id(gradient))
         leaf._grad = gradient if is_own or create_graph else gradient.interpreter.copy(gradient)
     elif create_graph:
