@@ -17,7 +17,7 @@ NAMES = {
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
         __version__ autograd caffe callbacks compile constraints cuda data default_generator errors generate
         grad gradients group initializers layers linalg load_model losses manual_seed metrics models nn ops
-        optim optimizers read_weights regularizers schedules special training utils
+        optim optimizers read_weights regularizers schedules special training utils load save
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention AlphaDropout

@@ -14,6 +14,20 @@ MISSING: dict[str, str] = {
     "LinearCrossEntropyLoss": "use Linear and CrossEntropyLoss",
     "LinearCrossEntropyOptions": "use Linear and CrossEntropyLoss",
     "CrossMapLRN2d": "use LocalResponseNorm",
+    "CTCLoss": "connectionist temporal classification is not written yet",
+    "FractionalMaxPool2d": "pooling of random windows is not written yet; use MaxPool2d or AdaptiveMaxPool2d",
+    "FractionalMaxPool3d": "pooling of random windows is not written yet; use MaxPool3d or AdaptiveMaxPool3d",
+    **{
+        f"Lazy{name}": _UNINITIALIZED
+        for name in (
+            "Linear",
+            *(
+                f"{kind}{rank}d"
+                for kind in ("BatchNorm", "Conv", "ConvTranspose", "InstanceNorm")
+                for rank in (1, 2, 3)
+            ),
+        )
+    },
     "UninitializedBuffer": _UNINITIALIZED,
     "UninitializedParameter": _UNINITIALIZED,
 }

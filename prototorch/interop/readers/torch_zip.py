@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
+from typing import Any, NamedTuple
 
 from prototorch.errors import ModelFileError
 from prototorch.interop.readers.file_format import Format, UnknownFile
@@ -11,7 +13,7 @@ from prototorch.interop.weight_file import WeightFile
 from prototorch.storage.mapped_file import MappedFile
 from prototorch.storage.zip_members import ZipMember, check_crc, read_member, zip_members
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "TorchArchive", "open_archive"]
 
 MAX_PICKLE_BYTES = 256 << 20
 
@@ -20,7 +22,18 @@ def _recognize(file: UnknownFile) -> bool:
     return file.is_zip and file.has_member("data.pkl")
 
 
-def _open(path: str) -> WeightFile:
+class TorchArchive(NamedTuple):
+    """An open container: the value of its pickle, with `TensorRef` for tensors, and where the storages are."""
+
+    file: MappedFile
+    value: Any
+    byteorder: ByteOrder
+    locate: Callable[[str], StorageBytes]
+
+
+def open_archive(path: str) -> TorchArchive:
+    """Read the pickle of a container of ``torch.save``. Raises ModelFileError for what is none, and for names with
+    which code would have to be run."""
     file = MappedFile(path)
     members = zip_members(file)
     pickles = [name for name in members if name == "data.pkl" or name.partition("/")[2] == "data.pkl"]
@@ -48,7 +61,12 @@ def _open(path: str) -> WeightFile:
             )
         return StorageBytes(member.offset, member.size, cache(partial(check_crc, file, member)))
 
-    return make_weight_file(file, FORMAT.name, value, order, locate)
+    return TorchArchive(file, value, order, locate)
+
+
+def _open(path: str) -> WeightFile:
+    archive = open_archive(path)
+    return make_weight_file(archive.file, FORMAT.name, archive.value, archive.byteorder, archive.locate)
 
 
 def _byteorder(file: MappedFile, member: ZipMember | None) -> ByteOrder:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,11 +21,13 @@ from prototorch.interop.writers.system_arrays import system_arrays
 from prototorch.storage.atomic_write import write_bytes
 from prototorch.storage.zip_writer import encode_zip
 
-__all__ = ["FORMAT", "write_arrays"]
+__all__ = ["FORMAT", "write_arrays", "write_value"]
 
+_MAX_DEPTH = 100
 _STORAGES = {
     "float64": "Double", "float32": "Float", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
-    "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "int8": "Char",
+    "uint8": "Byte", "bfloat16": "BFloat16", "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -43,36 +46,66 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
     Raises UsageError for a dtype that PyTorch does not have, SnapshotError where the file cannot be written.
     """
-    stem = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.splitext(os.path.basename(path))[0]).strip(".") or "archive"
-    contiguous = {
-        name: np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(np.shape(array))
-        for name, array in arrays.items()
-    }
-    members: dict[str, list[Any]] = {f"{stem}/data.pkl": [_pickle(contiguous)], f"{stem}/byteorder": [b"little"]}
-    for number, array in enumerate(contiguous.values()):
-        members[f"{stem}/data/{number}"] = [array.reshape(-1).view(np.uint8).data]
-    members[f"{stem}/version"] = [b"3\n"]
-    write_bytes(path, encode_zip(members))
+    write_value(path, OrderedDict(arrays))
     return (path,)
 
 
-def _pickle(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The pickle (protocol 2) of an OrderedDict of tensors, each with a storage of its own."""
-    ordered_dict = b"ccollections\nOrderedDict\n)R"
-    pieces = [b"\x80\x02", ordered_dict, b"("]
-    for number, (name, array) in enumerate(arrays.items()):
-        storage = _STORAGES.get(array.dtype.name)
-        if storage is None:
-            raise UsageError(f"{name}: PyTorch has no dtype {array.dtype}; convert it to float32 first")
-        strides = tuple(stride // array.itemsize for stride in _contiguous_strides(array))
-        pieces += [
-            _text(name),
-            b"ctorch._utils\n_rebuild_tensor_v2\n(",
-            b"(" + _text("storage") + f"ctorch\n{storage}Storage\n".encode(),
-            _text(str(number)) + _text("cpu") + _integer(array.size) + b"tQ",
-            _integer(0) + _tuple(array.shape) + _tuple(strides) + b"\x89" + ordered_dict + b"tR",
-        ]
-    return b"".join([*pieces, b"u."])
+def write_value(path: str, value: Any) -> None:
+    """Write dictionaries, lists and tuples of arrays, numbers, texts and None, as ``torch.save`` does.
+
+    Raises UsageError for anything else, and for a dtype that PyTorch does not have; SnapshotError where the file cannot
+    be written.
+    """
+    stem = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.splitext(os.path.basename(path))[0]).strip(".") or "archive"
+    arrays: list[np.ndarray] = []
+    pickle = b"".join([b"\x80\x02", *_pickle(value, "the value", arrays, 0), b"."])
+    members: dict[str, list[Any]] = {f"{stem}/data.pkl": [pickle], f"{stem}/byteorder": [b"little"]}
+    for number, array in enumerate(arrays):
+        members[f"{stem}/data/{number}"] = [array.reshape(-1).view(np.uint8).data]
+    members[f"{stem}/version"] = [b"3\n"]
+    write_bytes(path, encode_zip(members))
+
+
+def _pickle(value: Any, name: str, arrays: list[np.ndarray], depth: int) -> list[bytes]:
+    """The pickle (protocol 2) of a value; each array gets a storage of its own."""
+    if depth > _MAX_DEPTH:
+        raise UsageError(f"{name}: nested deeper than {_MAX_DEPTH} levels, or a container that holds itself")
+    if isinstance(value, np.ndarray):
+        return _pickle_array(value, name, arrays)
+    if value is None or isinstance(value, bool):
+        return [b"N" if value is None else b"\x88" if value else b"\x89"]
+    if type(value) in (int, float, str):
+        return [_integer(value) if type(value) is int else _text(value) if type(value) is str
+                else b"G" + struct.pack(">d", value)]  # fmt: skip
+    if isinstance(value, dict):
+        start = b"ccollections\nOrderedDict\n)R(" if isinstance(value, OrderedDict) else b"}("
+        pieces = [start]
+        for key, item in value.items():
+            inner = str(key) if depth == 0 else f"{name}[{key!r:.60}]"
+            pieces += [*_pickle(key, f"a key of {name}", arrays, depth + 1), *_pickle(item, inner, arrays, depth + 1)]
+        return [*pieces, b"u"]
+    if type(value) in (list, tuple):
+        items = [p for i, item in enumerate(value) for p in _pickle(item, f"{name}[{i}]", arrays, depth + 1)]
+        return [b"](", *items, b"e"] if type(value) is list else [b"(", *items, b"t"]
+    raise UsageError(
+        f"{name} is a {type(value).__name__}: a file holds tensors, numbers, texts, None, and dictionaries, lists and "
+        "tuples of them"
+    )
+
+
+def _pickle_array(value: np.ndarray, name: str, arrays: list[np.ndarray]) -> list[bytes]:
+    array = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).reshape(np.shape(value))
+    storage = _STORAGES.get(array.dtype.name)
+    if storage is None:
+        raise UsageError(f"{name}: PyTorch has no dtype {array.dtype}; convert it to float32 first")
+    arrays.append(array)
+    strides = tuple(stride // array.itemsize for stride in _contiguous_strides(array))
+    return [
+        b"ctorch._utils\n_rebuild_tensor_v2\n(",
+        b"(" + _text("storage") + f"ctorch\n{storage}Storage\n".encode(),
+        _text(str(len(arrays) - 1)) + _text("cpu") + _integer(array.size) + b"tQ",
+        _integer(0) + _tuple(array.shape) + _tuple(strides) + b"\x89" + b"ccollections\nOrderedDict\n)R" + b"tR",
+    ]
 
 
 def _contiguous_strides(array: np.ndarray) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.nn import functional as F
 from prototorch.nn.field_module import FieldModule
 from prototorch.nn.init import constant_
@@ -40,16 +41,20 @@ class ReLU6(FieldModule):
 
 
 class Hardtanh(FieldModule):
-    """The elements brought into [min_val, max_val]."""
+    """The elements brought into [min_val, max_val]; min_value and max_value are older names of them."""
 
-    text_fields = (
-        "min_val",
-        "max_val",
-    )
+    text_fields = ("min_val", "max_val")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
+                 min_value: float | None = None, max_value: float | None = None):  # fmt: skip
         super().__init__()
-        self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
+        if min_value is not None or max_value is not None:
+            warn_user("Hardtanh: min_value and max_value are older names of min_val and max_val", ModelWarning)
+        self.min_val = min_val if min_value is None else min_value
+        self.max_val = max_val if max_value is None else max_value
+        self.inplace = inplace
+        if self.max_val <= self.min_val:
+            raise UsageError(f"Hardtanh: expected min_val < max_val, got {self.min_val} and {self.max_val}")
 
     def forward(self, input: Any) -> Any:
         """The outputs, of the shape of the inputs."""

@@ -1,0 +1,156 @@
+"""Files of tensors by PyTorch's functions: `save` and `load`, for state dictionaries and checkpoints.
+
+    pt.save(net.state_dict(), "net.pt")
+    net.load_state_dict(pt.load("net.pt"))
+
+The files are PyTorch's own (``torch.load(path, weights_only=True)`` reads them), or safetensors by the name's suffix.
+Reading runs no code: what is no tensor, number, text or container of these is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.device import as_device
+from prototorch.eager.dtype import as_dtype
+from prototorch.eager.interpreter import interpreter_for
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import ModelFileError, UsageError
+from prototorch.interop.readers import read_weights
+from prototorch.interop.readers.torch_container import make_weight_file
+from prototorch.interop.readers.torch_objects import TensorRef, TorchDType
+from prototorch.interop.readers.torch_zip import open_archive
+from prototorch.interop.writers import safetensors_file
+from prototorch.interop.writers.torch_file import write_value
+from prototorch.nn.module import Module
+from prototorch.storage.mapped_file import MappedFile
+
+__all__ = ["load", "save"]
+
+_FLAT = {".safetensors": safetensors_file.write_arrays}
+_MAX_DEPTH = 100
+
+
+def save(obj: Any, f: Any, **options: Any) -> None:
+    """Write tensors, numbers, texts, None, and dictionaries, lists and tuples of them to a file.
+
+    f: the path; ``.safetensors`` holds a dictionary of tensors alone, all other names are PyTorch's format.
+    Raises UsageError for anything else, such as a whole module, and for options; SnapshotError where the file cannot be
+    written. The file is written whole or not at all.
+    """
+    path = _path(f, "save")
+    known = {"pickle_module", "pickle_protocol", "_use_new_zipfile_serialization"}
+    if options.keys() - known:
+        raise UsageError(f"save: unknown argument {min(options.keys() - known)!r}")
+    write = _FLAT.get(os.path.splitext(path)[1].lower())
+    if write is None:
+        write_value(path, _to_arrays(obj, 0))
+        return
+    if not isinstance(obj, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in obj.items()):
+        raise UsageError("save: a .safetensors file holds a dictionary of tensors by name: save a state_dict(), or "
+                         "use the suffix .pt")  # fmt: skip
+    write(path, {name: np.asarray(value.numpy()) for name, value in obj.items()}, {})
+
+
+def _path(f: Any, name: str) -> str:
+    if not isinstance(f, str | os.PathLike):
+        raise UsageError(f"{name}: expected a path, got {type(f).__name__}")
+    return os.fspath(f)
+
+
+def _to_arrays(value: Any, depth: int) -> Any:
+    if isinstance(value, Module):
+        raise UsageError(
+            f"save: a whole module ({type(value).__name__}) is not saved, because its code would be needed to read it: "
+            "save its state_dict()"
+        )
+    if isinstance(value, np.ndarray | np.generic):
+        raise UsageError("save: an array of NumPy is no tensor; make it one by pt.tensor(array)")
+    if isinstance(value, Tensor):
+        return np.asarray(value.numpy())
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
+        made = {key: _to_arrays(item, depth + 1) for key, item in value.items()}
+        return made if type(value) is dict else OrderedDict(made)
+    if type(value) in (list, tuple) and depth < _MAX_DEPTH:
+        return type(value)(_to_arrays(item, depth + 1) for item in value)
+    return value
+
+
+def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool | None = None, **options: Any) -> Any:
+    """What `save` or ``torch.save`` has written: tensors, numbers, texts and containers of them. Other weight files
+    (safetensors, HDF5, npz) give a dictionary of tensors.
+
+    map_location: the device of the tensors, "cpu" by default. Raises UsageError for ``weights_only=False`` and unknown
+    arguments, ModelFileError for a file that is damaged, or holds objects with which code would have to be run.
+    """
+    path = _path(f, "load")
+    if not weights_only:
+        raise UsageError("load: weights_only=False would run code of the file; only tensors and plain values are read")
+    if options:
+        raise UsageError(f"load: unknown argument {min(options)!r}")
+    interpreter = interpreter_for(None if map_location is None else as_device(map_location))
+
+    def make(stored: Any) -> Tensor:  # bfloat16 is read as float32
+        return interpreter.constant(np.array(stored.read()).astype(np.dtype(str(as_dtype(stored.dtype))), copy=False))
+
+    if not _is_torch_zip(path):
+        return {name: make(stored) for name, stored in read_weights(path).arrays.items()}
+    archive = open_archive(path)
+    refs: dict[int, TensorRef] = {}
+    _collect(archive.value, refs)
+    numbers = {key: str(i) for i, key in enumerate(refs)}
+    arrays: Any = {}
+    if refs:
+        flat = {numbers[key]: ref for key, ref in refs.items()}
+        arrays = make_weight_file(archive.file, "PyTorch zip", flat, archive.byteorder, archive.locate).arrays
+    tensors = {key: make(arrays[number]) for key, number in numbers.items()}
+    return _from_archive(archive.value, tensors, {}, path)
+
+
+def _is_torch_zip(path: str) -> bool:
+    file = MappedFile(path)
+    is_zip = file.read(0, min(4, file.size), "the signature") == b"PK\x03\x04"
+    return is_zip and os.path.splitext(path)[1].lower() not in (".npz", ".keras")
+
+
+def _collect(value: Any, refs: dict[int, TensorRef]) -> None:
+    """All tensors below a value, by their ids; each container is visited once."""
+    stack, visited = [value], set[int]()
+    while stack:
+        item = stack.pop()
+        if type(item) is TensorRef:
+            refs.setdefault(id(item), item)
+        elif type(item) in (dict, list, tuple) and id(item) not in visited:
+            visited.add(id(item))
+            stack += [*item.keys(), *item.values()] if type(item) is dict else item
+
+
+def _from_archive(value: Any, tensors: dict[int, Tensor], made: dict[int, Any], path: str) -> Any:
+    """The value with tensors; a container that is there twice is one here, too."""
+    if type(value) is TensorRef:
+        return tensors[id(value)]
+    if type(value) is TorchDType:
+        return as_dtype(value.name)
+    if type(value) not in (dict, list, tuple):
+        if value is None or isinstance(value, bool | int | float | str | bytes):
+            return value
+        raise ModelFileError(f"{path}: holds a {type(value).__name__}, which is not read")
+    if id(value) in made:
+        if made[id(value)] is None:
+            raise ModelFileError(f"{path}: a container holds itself")
+        return made[id(value)]
+    made[id(value)] = None
+    try:
+        if type(value) is dict:
+            result: Any = {_from_archive(k, tensors, made, path): _from_archive(v, tensors, made, path)
+                           for k, v in value.items()}  # fmt: skip
+        else:
+            result = type(value)([_from_archive(item, tensors, made, path) for item in value])
+    except RecursionError:
+        raise ModelFileError(f"{path}: containers are nested too deeply") from None
+    made[id(value)] = result
+    return result
