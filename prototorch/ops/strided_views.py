@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from prototorch.ops.core import Op
 from prototorch.ops.facts import no_flops
+from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.operators import OPS
 from prototorch.ops.reduce import normalize_axes
 from prototorch.ops.strided_array import as_strided
 from prototorch.ops.view_update import view_update
 from prototorch.spec import Spec
 
-__all__ = ["diagonal", "select", "sliding_windows"]
+__all__ = ["as_strided_view", "diagonal", "select", "sliding_windows"]
 
 
 class Diagonal(Op):
@@ -124,6 +128,52 @@ class Select(Op):
         return array[(*(slice(None),) * (axis % array.ndim), index, ...)]
 
 
+class AsStridedView(Op):
+    """Elements of x at ``offset + sum(index * step)`` among all of its elements in their order, for each index of the
+    shape. strides: the steps, in elements."""
+
+    derivatives = (lambda g, y, x, shape, strides, offset=0: _add_strided(g, x.shape, shape, strides, offset),)
+    flops = no_flops
+
+    def infer_spec(self, x: Spec, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Spec:
+        if len(shape) != len(strides) or min((offset, *shape, *strides)) < 0:
+            raise self.shape_error(
+                f"expected as many strides as sizes, and no negative number, got shape {list(shape)}, strides "
+                f"{list(strides)} and offset {offset}"
+            )
+        last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if 0 not in shape and last >= x.size:
+            raise self.shape_error(
+                f"shape {list(shape)}, strides {list(strides)} and offset {offset} reach element {last} of {x.size}"
+            )
+        return Spec(shape, x.dtype)
+
+    def decompose(self, x: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any:
+        return OPS["take"](OPS["reshape"](x, shape=(-1,)), _strided_positions(shape, strides, offset))
+
+    def array_view(self, array: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int = 0) -> Any | None:
+        if not array.flags.c_contiguous or not array.size:
+            return None
+        return as_strided(array.reshape(-1)[offset:], shape, tuple(step * array.itemsize for step in strides))
+
+
+def _strided_positions(shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> LazyArray:
+    """The positions that `as_strided_view` reads, of its shape."""
+
+    def positions() -> np.ndarray:
+        grid = np.ogrid[tuple(map(slice, shape))] if shape else ()
+        at = sum((i * step for i, step in zip(grid, strides, strict=True)), np.asarray(offset))
+        return np.broadcast_to(at, shape)
+
+    return LazyArray(shape, "int64", positions)
+
+
+def _add_strided(g: Any, size: Any, shape: Any, strides: Any, offset: int) -> Any:
+    """The adjoint of `as_strided_view`: each value added at its position in zeros of the shape ``size``."""
+    flat = OPS["embedding_grad"](g, _strided_positions(shape, strides, offset), rows=prod(size))
+    return OPS["reshape"](flat, shape=tuple(size))
+
+
 def _window_indices(count: int, size: int, step: int) -> tuple[int, ...]:
     """The indices of the elements of all windows, window by window."""
     return tuple(window * step + i for window in range(count) for i in range(size))
@@ -138,4 +188,4 @@ def _add_windows(g: Any, axis: int, step: int, n: int) -> Any:
     return OPS["static_scatter_add"](g, indices=_window_indices(count, size, step), axis=axis, size=n)
 
 
-diagonal, sliding_windows, select = Diagonal(), SlidingWindows(), Select()
+diagonal, sliding_windows, select, as_strided_view = Diagonal(), SlidingWindows(), Select(), AsStridedView()

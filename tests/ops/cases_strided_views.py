@@ -42,3 +42,17 @@ for shape, axis, size, step in [
 for shape, axis, index in [((4,), 0, 2), ((2, 3), -1, 0), ((2, 3, 1, 4), 1, 2), ((0, 3), 1, 1), ((1, 1), 0, 0)]:
     case("select", normal(*shape), attrs={"axis": axis, "index": index},
          oracle=lambda x, axis, index: np.moveaxis(x, axis, 0)[index])  # fmt: skip
+
+
+def strided(x, shape, strides, offset=0):
+    out = np.empty(shape)
+    for place in np.ndindex(*shape):
+        out[place] = x.reshape(-1)[offset + sum(i * step for i, step in zip(place, strides, strict=True))]
+    return out
+
+
+STRIDED = [((6,), (2, 3), (3, 1), 0), ((3, 4), (2, 2), (1, 4), 2), ((5,), (3, 3), (1, 1), 0), ((4,), (), (), 3),
+           ((3,), (0, 2), (1, 1), 0), ((1, 1), (4,), (0,), 0)]  # fmt: skip
+for shape, sizes, strides, offset in STRIDED:
+    attrs = {"shape": sizes, "strides": strides, "offset": offset}
+    case("as_strided_view", normal(*shape), attrs=attrs, oracle=strided)

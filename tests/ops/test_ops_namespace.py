@@ -10,8 +10,8 @@ from prototorch.ops.operators import OPS
 
 TEXT = """
 abs acos acosh adadelta_update adagrad_update adam_update adamax_update add advanced_index affine_sample
-affine_sample_grad all amsgrad_update any apply_prepacked argmax argmin asin asinh atan atan2 atanh attention
-attention_heads attention_heads_grad attention_weights avg_pool avg_pool_grad batch_norm batch_norm_grad
+affine_sample_grad all amsgrad_update any apply_prepacked argmax argmin as_strided_view asin asinh atan atan2 atanh
+attention attention_heads attention_heads_grad attention_weights avg_pool avg_pool_grad batch_norm batch_norm_grad
 batch_norm_inference batch_norm_relu_grad bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
 bitwise_xor broadcast_to cast ceil centered_rmsprop_update channel_window_sum cholesky clip concat concat_view conv
 conv_input_grad conv_weight_grad copysign cos cosh crop cummax cummin cumprod cumsum diagonal digamma divide dropout

@@ -22,8 +22,8 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
-def _results(input: Tensor, arrays: Any, wanted: Any) -> Any:
-    made = tuple(input.interpreter.constant(a) for a, w in zip(arrays, wanted, strict=True) if w)
+def _results(input: Tensor, arrays: Any, selection: Any) -> Any:
+    made = tuple(input.interpreter.constant(a) for a, w in zip(arrays, selection, strict=True) if w)
     return made[0] if len(made) == 1 else made
 
 

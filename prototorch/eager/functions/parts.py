@@ -171,3 +171,18 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise ShapeError(f"unfold: step must be positive, got {step}")
     result: Tensor = ops.sliding_windows(source, axis=axis, size=size, step=step)
     return result if self.ndim else reshape(result, result.shape[1:])
+
+
+@tensor_function
+def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    """The view of a shape whose elements are ``stride`` elements of memory apart along each dimension, from element
+    ``storage_offset`` on (default 0). The tensor must own its memory, and be contiguous.
+
+    Raises ShapeError for what reaches beyond the memory.
+    """
+    if input._base is not None or not input.array.flags.c_contiguous:
+        raise ShapeError("as_strided: expected a contiguous tensor that is no view of another one; clone() it first")
+    shape, steps = as_ints((size,), "as_strided", "a size"), as_ints((stride,), "as_strided", "a stride")
+    offset = 0 if storage_offset is None else as_int(storage_offset, "as_strided", "storage_offset")
+    result: Tensor = ops.as_strided_view(input, shape=shape, strides=steps, offset=offset)
+    return result
