@@ -142,6 +142,7 @@ def _collect_escaped(trace: TraceInterpreter, collector: _Collector, arguments: 
     result = collector.result
     known = {*result.tensors, *map(id, arguments)}
     known.update(id(r.traced) for _, r in (*result.leaf_grads, *result.argument_grads) if r is not None)
+    known.update(id(r.traced._view.base) for r in result.tensors.values() if r.traced._view is not None)
 
     def live_tensors() -> list[Tensor]:
         found = [reference() for reference in trace.tensors]

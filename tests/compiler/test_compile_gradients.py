@@ -100,3 +100,14 @@ def test_a_new_value_of_a_state_and_the_gradient_of_the_old_one() -> None:
         compiled(x).sum().backward()
         np.testing.assert_allclose(w.grad.numpy(), x.numpy() * old, rtol=1e-5)
         np.testing.assert_allclose(running.numpy(), old * 0.5)
+
+
+@pytest.mark.parametrize("view", ["reshape(6)", "T", "[0]"])
+def test_a_result_may_be_a_view(view):
+    """The tensor that it is a view of is made inside, and nobody else holds it: no plan is made anew."""
+    x = pt.randn(2, 3).requires_grad_()
+    function = {"reshape(6)": lambda t: (t * 2).reshape(6), "T": lambda t: (t * 2).T, "[0]": lambda t: (t * 2)[0]}[view]
+    compiled = pt.compile(function)
+    for _ in range(8):
+        compiled(x).sum().backward()
+    assert compiled.num_plans == 2  # with a first gradient, and with one to add to
