@@ -13,6 +13,7 @@ from prototorch.eager.functions.factorizations import (
     pinv,
     svdvals,
     tensorinv,
+    tensorsolve,
     vander,
 )
 from prototorch.eager.functions.factorizations import linalg_norm as norm
@@ -34,12 +35,12 @@ from prototorch.eager.functions.parts import diagonal as _diagonal
 from prototorch.eager.functions.products import matmul
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import promote
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, did_you_mean
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-    "tensorinv", "vander", "vecdot", "vector_norm",
+    "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -70,6 +71,10 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     if unitriangular:
         part = (A.triu(1) if upper else A.tril(-1)) + (A * 0 + 1).triu().tril()
     return solve(part, B, left=left)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"prototorch.linalg has no function {name!r}.{did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:

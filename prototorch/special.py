@@ -12,7 +12,7 @@ from prototorch.eager.functions.rounding import round
 from prototorch.eager.functions.unary import logit, polygamma, sinc
 from prototorch.eager.operands import promote_to_float, to_float
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, did_you_mean
 
 __all__ = [
     "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e",
@@ -90,6 +90,10 @@ def multigammaln(input: Any, p: int) -> Any:
     x = to_float(input, "multigammaln")
     terms = [ops.lgamma(x - k / 2) for k in range(p)]
     return sum(terms[1:], terms[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"prototorch.special has no function {name!r}.{did_you_mean(name, __all__)}")
 
 
 def __dir__() -> list[str]:

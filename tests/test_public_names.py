@@ -106,7 +106,7 @@ NAMES = {
     """,
     "linalg": """
         cholesky cond cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank multi_dot norm
-        pinv qr slogdet solve solve_triangular svd svdvals tensorinv vander vecdot vector_norm
+        pinv qr slogdet solve solve_triangular svd svdvals tensorinv tensorsolve vander vecdot vector_norm
     """,
     "special": """
         digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_ndtr log_softmax logit

@@ -33,7 +33,9 @@ def _scale(name: str, alpha: Any, a: Any, b: Any) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other (torch.add)."""
     a, b = promote("add", input, other)
-    return ops.logical_or(a, b) if str(a.dtype) == "bool" else ops.add(a, _scale("add", alpha, a, b))
+    if str(a.dtype) == "bool":
+        return ops.logical_or(a, b if alpha else ops.logical_xor(b, b))
+    return ops.add(a, _scale("add", alpha, a, b))
 
 
 @tensor_function(in_place=True, aliases=("subtract",))

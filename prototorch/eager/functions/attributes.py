@@ -94,7 +94,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Any:
     extra = self.ndim - len(shape)
     if extra < 0 or any(n not in (1, m) for n, m in zip(shape, self.shape[extra:], strict=True)):
         raise ShapeError(f"sum_to_size: {list(shape)} does not broadcast to {list(self.shape)}")
-    if shape == tuple(self.shape):
+    if shape and shape == tuple(self.shape):
         return self
     return sum_to(self if self.spec.is_float else cast_to(self, "int64"), shape)
 

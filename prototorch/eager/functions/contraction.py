@@ -7,6 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.dims import normalize_dim
+from prototorch.eager.functions.reductions import sum
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import accepts_out, promote
 from prototorch.eager.registry import tensor_function
@@ -37,7 +38,7 @@ def einsum(equation: Any, *operands: Any) -> Any:
         needed = set(output).union(*(n for _, n in terms[k + 1 :]))
         value, names = _contract(value, names, other, other_names, needed)
     extra = tuple(i for i, c in enumerate(names) if c not in output)
-    value = ops.sum(value, axis=extra) if extra else value
+    value = sum(value, extra) if extra else value
     names = [c for c in names if c in output]
     return ops.transpose(value, order=tuple(names.index(c) for c in output)) if len(names) > 1 else value
 

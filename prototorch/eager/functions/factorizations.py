@@ -7,6 +7,7 @@ from collections import namedtuple
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.dims import normalize_dim
 from prototorch.eager.functions.matrices import matrix_norm, run_on_matrices
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import cast_to
@@ -148,6 +149,19 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
         raise ShapeError(f"tensorinv: the products of {list(lead)} and {list(rest)} must be equal")
     n = math.prod(lead)
     return ops.reshape(run_on_matrices("tensorinv", ops.inverse, ops.reshape(A, shape=(n, n))), shape=(*rest, *lead))
+
+
+def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
+    """The X with tensordot(A, X, X.ndim) = B; ``dims``: dimensions of A that are moved to its end first
+    (torch.linalg.tensorsolve)."""
+    if dims is not None:
+        moved = [normalize_dim(d, A.ndim, "tensorsolve") for d in dims]
+        A = ops.transpose(A, order=(*(i for i in range(A.ndim) if i not in moved), *moved))
+    rest, n = tuple(A.shape[B.ndim :]), B.spec.size
+    if math.prod(rest) != n:
+        raise ShapeError(f"tensorsolve: the sizes {list(rest)} of A do not fit B of shape {list(B.shape)}")
+    flat = run_on_matrices("tensorsolve", ops.solve, ops.reshape(A, shape=(n, n)), ops.reshape(B, shape=(n, 1)))
+    return ops.reshape(flat, shape=rest)
 
 
 def vander(x: Any, N: int | None = None) -> Any:

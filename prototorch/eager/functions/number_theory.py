@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 from prototorch import ops
@@ -11,7 +12,9 @@ from prototorch.eager.operands import accepts_out, cast_to, promote
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import ShapeError, UsageError
 
-__all__ = ["corrcoef", "cov", "gcd", "lcm", "renorm", "unravel_index"]
+__all__ = ["corrcoef", "cov", "frexp", "gcd", "lcm", "renorm", "unravel_index"]
+
+frexp_result = namedtuple("frexp_result", ("mantissa", "exponent"))
 
 
 def _integers(name: str, input: Any, other: Any) -> list[Any]:
@@ -117,3 +120,25 @@ def corrcoef(input: Any) -> Any:
     deviation = ops.sqrt(y.diagonal())
     y = y / ops.expand_dims(deviation, 1) / deviation
     return ops.clip(y, -1.0, 1.0)
+
+
+@tensor_function
+def frexp(input: Any) -> Any:
+    """Mantissas of sizes in [0.5, 1) and int32 exponents with mantissa * 2 ** exponent = input, as a named tuple
+    (torch.frexp)."""
+    if not str(input.dtype).startswith(("float", "bfloat")):
+        raise UsageError(f"frexp: expected floating-point elements, got {input.dtype}")
+    x = ops.stop_gradient(input)
+    size = ops.abs(x)
+    is_plain = ops.logical_and(ops.isfinite(x), ops.greater(size, ops.zeros_like(x)))
+    one = ops.ones_like(x)
+    exponent = ops.floor(ops.log2(ops.where(is_plain, size, one))) + 1.0
+    half = ops.floor(exponent * 0.5)  # two factors, of which none overflows
+    scale = ops.exp2(-half) * 1.0, ops.exp2(half - exponent)
+    mantissa = size * scale[0] * scale[1]
+    low, high = ops.less(mantissa, 0.5), ops.greater_equal(mantissa, 1.0)  # where the logarithm was rounded
+    shift = ops.where(low, one, ops.where(high, -one, ops.zeros_like(x)))
+    shift = ops.where(is_plain, shift, ops.zeros_like(x))
+    y = input * ops.where(is_plain, scale[0], one) * ops.where(is_plain, scale[1] * ops.exp2(shift), one)
+    exponent = ops.where(is_plain, exponent - shift, ops.zeros_like(x))
+    return frexp_result(y, ops.cast(exponent, dtype="int32"))

@@ -22,14 +22,16 @@ LOOSE = {"polygamma": 100.0, "special.polygamma": 100.0, "logit": 10.0, "cumprod
 _TIES = "the order of equal elements is not defined where stable=True is not given"
 #: element types of samples that are left out, with the reason
 LEFT_OUT = {
-    ("addbmm", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
-    ("addmv", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
+    **{
+        (name, dtype): "PyTorch cuts a fraction off alpha and beta of integers"
+        for name in ("addbmm", "addmv", "baddbmm")
+        for dtype in ("int64", "uint8")
+    },
     **{
         (name, dtype): _TIES
         for name in ("sort", "argsort", "topk", "kthvalue", "msort", "median", "mode")
         for dtype in ("int64", "bool", "uint8")
     },
-    ("baddbmm", "int64"): "PyTorch cuts a fraction off alpha and beta of integers",
     ("nn.functional.local_response_norm", "int64"): "PyTorch cuts a fraction off the mean of squares",
 }
 
