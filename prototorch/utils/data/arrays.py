@@ -12,6 +12,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.data.columns import gather
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.layer_call import weight_tensor
 from prototorch.eager.tensor import Tensor
 
@@ -25,12 +26,12 @@ def as_tensor(array: Any) -> Tensor:
 
 def is_host_array(tensor: Tensor) -> bool:
     """Whether the elements are in the host's memory, and no gradient flows to them."""
-    return not tensor.requires_grad and str(getattr(tensor, "device", "cpu")).startswith("cpu")
+    return tensor.interpreter is cpu_interpreter() and not tensor.requires_grad
 
 
 def row(tensor: Tensor, index: int) -> Tensor:
     """One row, which has the tensor's memory where it is a host array."""
-    return as_tensor(tensor.numpy()[index]) if is_host_array(tensor) else tensor[index]
+    return cpu_interpreter().wrap(tensor.array[index, ...]) if is_host_array(tensor) else tensor[index]
 
 
 def rows(tensor: Tensor, indices: np.ndarray) -> Tensor:
