@@ -99,3 +99,18 @@ def test_every_example_is_on_the_page_and_run_here():
     for path in EXAMPLES.glob("*.py"):
         assert f"`{path.name}`" in page
         assert f'"{path.name}"' in here
+
+
+def test_the_data_of_the_text_models_are_made_and_learned_from(run, tmp_path):
+    run("text_models/make_data.py", "texts")
+    lines = {p.name: p.read_text(encoding="utf-8").splitlines() for p in (tmp_path / "texts").iterdir()}
+    assert len(lines["dates.tsv"]) == 6000
+    assert all(re.fullmatch(r"[^\t]+\t\d{4}-\d\d-\d\d", line) for line in lines["dates.tsv"])
+    assert {line.split("\t")[1] for line in lines["topics_test.tsv"][1:]} == {"asyncio", "email", "tkinter", "unittest"}
+    assert not set(lines["topics.tsv"][1:]) & set(lines["topics_test.tsv"][1:])
+    assert sum(map(len, lines["docstrings.txt"])) > 400_000
+    overrides = ["fit.data.label=topic", "fit.data.limit=200", "fit.validation_split=0"]
+    model = load_model("lstm_classifier", classes=4, dim=8, units=8, length=12, overrides=[
+        f'fit.data.source="{tmp_path}/texts/topics.tsv"', *overrides])  # fmt: skip
+    losses = model.fit(epochs=4, batch_size=32, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from prototorch.layers.base import Layer
@@ -66,6 +67,10 @@ class Net:
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         """The inputs that are texts: input -> its tokenizer; empty for a net that reads no texts."""
+        return self._tokenizers
+
+    @cached_property
+    def _tokenizers(self) -> dict[str, Tokenizer]:
         names = [i.name for i in self.inputs]
         found: dict[str, Tokenizer] = {}
         if self.preprocess and isinstance(first := self.preprocess[0], Tokenizer):

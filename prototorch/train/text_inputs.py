@@ -68,8 +68,7 @@ def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
     learn: whether a tokenizer without a vocabulary learns that of these texts. Raises UsageError for texts at a model
     that reads none, and for a tokenizer without a vocabulary.
     """
-    inputs = text_inputs(net)
-    if not inputs:
+    if not net.tokenizers():
         return x
     names = [node.name for node in net.inputs]
     if isinstance(x, Mapping):
@@ -81,6 +80,7 @@ def encode_texts(net: Net, x: Any, learn: bool = False) -> Any:
     texts = {name: found for name, value in given.items() if (found := as_texts(value)) is not None}
     if not texts:
         return x
+    inputs = text_inputs(net)
     for one in inputs:
         if one.name in texts and learn and not one.tokenizer.is_adapted():
             same = [text for other in inputs if other.tokenizer is one.tokenizer for text in texts.get(other.name, ())]
