@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.errors import RangeError, ShapeError, UsageError
 
-__all__ = ["as_int", "as_ints", "as_shape", "dim_numbers", "given_ints", "normalize_dim"]
+__all__ = ["as_float", "as_int", "as_ints", "as_shape", "dim_numbers", "given_ints", "normalize_dim"]
 
 
 def as_int(value: Any, name: str, what: str) -> int:
@@ -22,6 +22,14 @@ def as_int(value: Any, name: str, what: str) -> int:
         except TypeError:
             pass
     raise UsageError(f"{name}: {what} must be an integer, got {value!r:.60}")
+
+
+def as_float(value: Any, name: str, what: str) -> float:
+    """An argument as a number. Raises UsageError for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: {what} must be a number, got {value!r:.60}") from None
 
 
 def as_ints(values: Sequence[Any], name: str, what: str) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prototorch.eager.dims import as_int, normalize_dim
+from prototorch.eager.dims import as_float, as_int, normalize_dim
 from prototorch.eager.operands import accepts_out
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
@@ -88,7 +88,7 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     """How many elements fall into each of ``bins`` equal parts of the interval [min, max]; where both are equal, of
     that from the smallest to the largest element. Elements outside do not count."""
     array = input.numpy()
-    count, low, high = as_int(bins, "histc", "bins"), float(min), float(max)
+    count, low, high = as_int(bins, "histc", "bins"), as_float(min, "histc", "min"), as_float(max, "histc", "max")
     if count < 1:
         raise UsageError(f"histc: bins must be positive, got {count}")
     if low == high and array.size:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.eager.dims import normalize_dim
+from prototorch.eager.dims import as_float, normalize_dim
 from prototorch.eager.functions.axes import movedim
 from prototorch.eager.functions.views import broadcast_to, contiguous, flatten, reshape
 from prototorch.eager.operands import accepts_out
@@ -60,7 +60,7 @@ def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpo
 def _fractions(name: str, input: Tensor, q: Any) -> Tensor:
     """The argument q as a tensor."""
     if not isinstance(q, Tensor):
-        q = input.interpreter.constant(np.asarray(float(q), input.spec.dtype))
+        q = input.interpreter.constant(np.asarray(as_float(q, name, "q"), input.spec.dtype))
     if q.ndim > 1 or q.spec.dtype != input.spec.dtype:
         raise ShapeError(f"{name}: q must be a number, or a vector of dtype {input.dtype!r}")
     if q.interpreter.has_memory:

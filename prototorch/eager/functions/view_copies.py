@@ -11,6 +11,7 @@ from prototorch.eager.functions.parts import diagonal, narrow, select, split, un
 from prototorch.eager.functions.views import expand, reshape, squeeze, unsqueeze, view
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
 
 __all__ = ["copying_form"]
 
@@ -20,6 +21,8 @@ def copying_form(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
     @wraps(function)
     def copying(*args: Any, **options: Any) -> Any:
+        if args and not isinstance(args[0], Tensor):
+            raise UsageError(f"{name}: expected a tensor, got {type(args[0]).__name__}")
         views = function(*args, **options)
         return views.clone() if isinstance(views, Tensor) else tuple(v.clone() for v in views)
 

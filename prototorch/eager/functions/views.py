@@ -21,6 +21,8 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     The sizes are given one by one or as one sequence, also as ``shape=``; one of them may be -1. Raises ShapeError for
     another number of elements.
     """
+    if not isinstance(input, Tensor):
+        raise UsageError(f"reshape: expected a tensor, got {type(input).__name__}")
     result: Tensor = ops.reshape(input, shape=given_ints(sizes, shape, "reshape", "a size"))
     return result
 
@@ -145,7 +147,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 @tensor_function(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors as views of the shape that they broadcast to."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+    given = _checked_tensors("broadcast_tensors", tensors)
     shape = broadcast_shapes(*(t.shape for t in given))
     return tuple(broadcast_to(t, shape) for t in given)
 
@@ -163,23 +165,32 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return tuple(out)
 
 
-def _each(convert: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+def _checked_tensors(name: str, tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Tensors that are given one by one or as one sequence. Raises UsageError for anything else."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+    for t in given:
+        if not isinstance(t, Tensor):
+            raise UsageError(f"{name}: expected tensors, got a {type(t).__name__}")
+    return tuple(given)
+
+
+def _each(name: str, convert: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
     """A function of one tensor, or of each of several, given one by one or as one sequence."""
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return convert(tensors[0])
-    return tuple(map(convert, tensors[0] if len(tensors) == 1 else tensors))
+    return tuple(map(convert, _checked_tensors(name, tensors)))
 
 
 @tensor_function(method=False)
 def atleast_1d(*tensors: Any) -> Any:
     """The tensor, or each of several, with one dimension at least."""
-    return _each(lambda t: t if t.ndim else reshape(t, 1), tensors)
+    return _each("atleast_1d", lambda t: t if t.ndim else reshape(t, 1), tensors)
 
 
 @tensor_function(method=False)
 def atleast_2d(*tensors: Any) -> Any:
     """The tensor, or each of several, with two dimensions at least: a vector as a row."""
-    return _each(lambda t: t if t.ndim > 1 else reshape(t, 1, t.spec.size), tensors)
+    return _each("atleast_2d", lambda t: t if t.ndim > 1 else reshape(t, 1, t.spec.size), tensors)
 
 
 @tensor_function(method=False)
@@ -189,7 +200,7 @@ def atleast_3d(*tensors: Any) -> Any:
     def convert(t: Tensor) -> Tensor:
         return t if t.ndim > 2 else reshape(t, ((1, 1, 1), (1, *t.shape, 1), (*t.shape, 1))[t.ndim])
 
-    return _each(convert, tensors)
+    return _each("atleast_3d", convert, tensors)
 
 
 @tensor_method
