@@ -46,6 +46,7 @@ _PUBLIC = {
     "linalg": ("prototorch.linalg", ""),
     "special": ("prototorch.special", ""),
     "grad": ("prototorch.eager.functions.gradients", "grad"),
+    "load_compiled": ("prototorch.compiler.saved_function", "load_compiled"),
     "compile": ("prototorch.compiler.compiled_function", "compile"),
     "training": ("prototorch.eager.layer_call", "training"),
     "manual_seed": ("prototorch.eager.generator", "manual_seed"),

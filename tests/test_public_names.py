@@ -16,8 +16,9 @@ NAMES = {
     "prototorch": """
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
         __version__ autograd caffe callbacks compile constraints cuda data default_generator errors generate
-        grad gradients group initializers layers linalg load_model losses manual_seed metrics models nn ops
-        optim optimizers read_weights regularizers schedules special training utils load save
+        grad gradients group initializers layers linalg load load_compiled load_model losses manual_seed
+        metrics models nn ops optim optimizers read_weights regularizers save schedules special training
+        utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention AlphaDropout

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import update_wrapper
+from os import PathLike
 from typing import Any
 
 from prototorch.backends.devices import backend_for
 from prototorch.compiler.compiled_call import CompiledCall
 from prototorch.compiler.gradient import trace_gradient
 from prototorch.compiler.guards import Guards
+from prototorch.compiler.saved_function import save_function
 from prototorch.compiler.signature import CallSignature, map_tensors
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.compiler.trace_result import collect_results
@@ -39,6 +41,7 @@ class CompiledFunction:
         self.function = function
         self._calls: dict[Hashable, list[CompiledCall]] = {}
         self._unstable: dict[Hashable, int] = {}
+        self._last_args: tuple[Any, ...] = ()
         update_wrapper(self, function if hasattr(function, "__name__") else type(function))
 
     @property
@@ -51,6 +54,8 @@ class CompiledFunction:
         if active_trace.get() is not None:
             return self.function(*args, **options)  # a part of the function that is traced
         signature = CallSignature(args, options)
+        if not options:
+            self._last_args = args
         key = (signature.key, recording.get(), is_training(), get_default_dtype())
         reason = ""
         for call in self._calls.get(key, ()):
@@ -112,6 +117,22 @@ class CompiledFunction:
             self._calls[oldest].pop()
             if not self._calls[oldest]:
                 del self._calls[oldest]
+
+    def save(self, path: str | PathLike[str], *example_args: Tensor) -> None:
+        """Write the function to one HDF5 file: its graph, and the tensors that it reads, such as a module's weights.
+
+        `load_compiled` runs it again without the code that made it, without gradients. example_args: tensors of the
+        shapes and element types that it takes (default: those of the last call). It is traced as it is now: save a
+        module for inference after ``eval()``. Where the graph does not depend on the size of the first axis, the file
+        serves every size of it.
+
+        Raises UsageError for what a file cannot hold: functions of NumPy, steps of optimizers, other arguments than
+        tensors.
+        """
+        tensors = example_args or self._last_args
+        if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+            raise UsageError(f"save: {self._name()} is saved for tensors: save(path, x, ...), with examples of them")
+        save_function(self.function, [t.spec for t in tensors], path, self._name())
 
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
@@ -175,8 +196,12 @@ def compile(model: Any = None, *, fullgraph: bool = True, dynamic: bool | None =
             f"compile: backend={backend!r:.40}, mode={mode!r:.40}: there is one compiler, that of the models' plans; "
             "leave them out"
         )
+    return _compiled(model, disable)
+
+
+def _compiled(model: Any, disable: bool) -> Any:
     if model is None:
-        return lambda function: compile(function, disable=disable)
+        return lambda function: _compiled(function, disable)
     if not callable(model):
         raise UsageError(f"compile takes a function or a module, not {type(model).__name__}")
     if disable or isinstance(model, CompiledFunction):

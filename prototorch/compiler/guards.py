@@ -19,7 +19,7 @@ __all__ = ["Guards"]
 MAX_ITEMS = 20_000  # that are looked at from one function
 _ABSENT = object()
 _VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), DType)
-_OPAQUE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, np.ndarray,
+_OPAQUE = (types.ModuleType, type, type(inspect.unwrap), types.BuiltinFunctionType, types.MethodType, np.ndarray,
            np.generic, Layer)  # fmt: skip
 
 
@@ -47,15 +47,15 @@ class Guards:
         if owner is not None:
             self._visit(owner, "self")
         function = inspect.unwrap(getattr(function, "__func__", function))
-        code = getattr(function, "__code__", None)
-        if code is None:  # an object that is called: a module
+        bytecode = getattr(function, "__code__", None)
+        if bytecode is None:  # an object that is called: a module
             self._visit(function, type(function).__name__)
             return
         names = function.__globals__
-        for name in code.co_names:
+        for name in bytecode.co_names:
             if name in names:
                 self._item(names, name, names[name], name)
-        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        for name, cell in zip(bytecode.co_freevars, function.__closure__ or (), strict=True):
             self._item(cell, name, _cell_contents(cell), name)
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:

@@ -108,7 +108,10 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
     contents = container.map_contents(path) if mapped else container.read(path)
     meta = contents.meta
     if meta.get("kind") != "model" or "model_text" not in meta:
-        raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
+        readers = {"compiled function": "load_compiled", "static graph": "Graph.load"}
+        reader = readers.get(str(meta.get("kind")))
+        hint = f": it is a {meta.get('kind')}, which prototorch.{reader} reads" if reader else ""
+        raise ModelFileError(f"{path}: a prototorch file, but not a saved model{hint}")
     version = meta.get("format")
     if not isinstance(version, int) or not isinstance(meta["model_text"], str):
         raise ModelFileError(f"{path}: a saved model with an invalid format version or text")
