@@ -23,6 +23,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.nn.module import Module
+from prototorch.spec import Spec
 
 __all__ = ["CompiledFunction", "compile"]
 
@@ -41,7 +42,7 @@ class CompiledFunction:
         self.function = function
         self._calls: dict[Hashable, list[CompiledCall]] = {}
         self._unstable: dict[Hashable, int] = {}
-        self._last_args: tuple[Any, ...] = ()
+        self._last_specs: tuple[Spec, ...] = ()
         update_wrapper(self, function if hasattr(function, "__name__") else type(function))
 
     @property
@@ -54,8 +55,8 @@ class CompiledFunction:
         if active_trace.get() is not None:
             return self.function(*args, **options)  # a part of the function that is traced
         signature = CallSignature(args, options)
-        if not options:
-            self._last_args = args
+        is_plain = not options and len(signature.tensors) == len(args) and all(isinstance(a, Tensor) for a in args)
+        self._last_specs = tuple([a.spec for a in args]) if is_plain else ()
         key = (signature.key, recording.get(), is_training(), get_default_dtype())
         reason = ""
         for call in self._calls.get(key, ()):
@@ -129,10 +130,11 @@ class CompiledFunction:
         Raises UsageError for what a file cannot hold: functions of NumPy, steps of optimizers, other arguments than
         tensors.
         """
-        tensors = example_args or self._last_args
-        if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        is_plain = all(isinstance(t, Tensor) for t in example_args)
+        specs = [t.spec for t in example_args] if example_args and is_plain else list(self._last_specs)
+        if not specs or not is_plain:
             raise UsageError(f"save: {self._name()} is saved for tensors: save(path, x, ...), with examples of them")
-        save_function(self.function, [t.spec for t in tensors], path, self._name())
+        save_function(self.function, specs, path, self._name())
 
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", type(self.function).__name__)
