@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import types
+import inspect
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ class _FunctionScheduler(GroupScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """As `LRScheduler.state_dict`; of objects that are called, their attributes."""
-        objects = [None if isinstance(f, types.FunctionType) else dict(f.__dict__) for f in self.lr_lambdas]
+        objects = [None if inspect.isfunction(f) else dict(f.__dict__) for f in self.lr_lambdas]
         return {**super().state_dict(), "lr_lambdas": objects}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
