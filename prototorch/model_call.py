@@ -14,6 +14,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.spec import Spec
+from prototorch.train.text_inputs import encode_texts
 
 __all__ = ["call_model"]
 
@@ -26,6 +27,7 @@ def call_model(model: Any, inputs: Sequence[Any], training: bool) -> Any:
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):
             raise UsageError(f"{net.name!r} is called with symbolic tensors and other values at the same time")
         return _run_layers(net, values)
+    values = encode_texts(net, values)
     values = {node.name: _as_tensor(node, values[node.name]) for node in net.inputs}
     with training_phase(training):
         values = _preprocess(net, values)

@@ -235,6 +235,7 @@ def test_ids_of_a_tokenizer_are_taken_as_they_are():
     layer = model.net.preprocess[0]
     ids = layer.encode_batch(GOOD, 10)
     assert np.array_equal(model.predict(ids), model.predict(GOOD))
+    np.testing.assert_allclose(model(GOOD).detach().numpy(), model.predict(GOOD), rtol=1e-5, atol=1e-6)
 
 
 def test_an_input_of_any_length_takes_the_longest_text():
