@@ -31,7 +31,7 @@ class Isinf(_FloatTest):
 
     def reference(self, xp: Any, x: Any) -> Any:
         infinity = float("inf")
-        if not xp.isdtype(x.dtype, "real floating"):
+        if "float" not in str(x.dtype):
             return x != x
         return (x == infinity) | (x == -infinity)
 

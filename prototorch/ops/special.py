@@ -43,7 +43,9 @@ def _evaluate_polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def erf_array(xp: Any, x: Any) -> Any:
-    """erf of a floating-point array; NaN stays NaN."""
+    """erf of a floating-point array; NaN stays NaN. Of 16-bit elements in float32: the polynomial would overflow."""
+    if x.dtype != xp.float64 and x.dtype != xp.float32:
+        return xp.astype(erf_array(xp, xp.astype(x, xp.float32)), x.dtype)
     if x.dtype != xp.float64:
         c = xp.minimum(xp.maximum(x, xp.asarray(-4.25, dtype=x.dtype)), xp.asarray(4.25, dtype=x.dtype))
         r = _evaluate_polynomial(_TANH, c * c)

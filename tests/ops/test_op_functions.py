@@ -230,3 +230,21 @@ def test_cross_entropy_of_a_label_that_is_no_class_is_nan():
 def test_a_row_that_is_not_there_is_nan():
     table = np.arange(6.0).reshape(3, 2)
     same(ops.take, table, np.array([2, -1, 3, 0]), want=[[4, 5], [np.nan] * 2, [np.nan] * 2, [0, 1]])
+
+
+@pytest.mark.parametrize("name", ["erf", "gelu"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_erf_of_narrow_elements_does_not_overflow(name, dtype):
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x = np.linspace(-9, 9, 181)
+    want = run_on_arrays(getattr(ops, name), x)
+    got = run_on_arrays(getattr(ops, name), x.astype(dtype))
+    assert got.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(got.astype("float64"), want, rtol=2e-2, atol=2e-2)
+
+
+def test_infinities_of_narrow_elements():
+    pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
+    x = np.array([1.0, np.inf, -np.inf, np.nan])
+    for dtype in ("float16", "bfloat16"):
+        assert run_on_arrays(ops.isinf, x.astype(dtype)).tolist() == [False, True, True, False]

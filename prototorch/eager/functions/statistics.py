@@ -15,9 +15,15 @@ from prototorch.errors import UsageError
 
 __all__ = ["dist", "std", "std_mean", "var", "var_mean", "vector_norm"]
 
+#: element types whose squares and powers overflow, or lose their digits: computed in float32
+NARROW = ("float16", "bfloat16")
+
 
 def _variance(name: str, x: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> tuple[Any, Any]:
     """The variance and the mean. ``dim`` may be the bool ``unbiased``, as in PyTorch."""
+    if str(x.dtype) in NARROW:
+        results = _variance(name, cast_to(x, "float32"), dim, unbiased, correction, keepdim)
+        return cast_to(results[0], x.dtype), cast_to(results[1], x.dtype)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -82,6 +88,8 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dt
         raise UsageError(f"vector_norm: expected floating-point elements, got {x.dtype}")
     if isinstance(ord, bool | str) or not isinstance(ord, int | float):
         raise UsageError(f"vector_norm: ord must be a number, got {ord!r:.40}")
+    if str(x.dtype) in NARROW:
+        return cast_to(vector_norm(cast_to(x, "float32"), ord, dim, keepdim), x.dtype)
     dims = reduce_dims(dim, x.ndim, "vector_norm")
     options: dict[str, Any] = {"axis": dims, "keepdims": keepdim}
     if ord in (math.inf, -math.inf):
