@@ -331,7 +331,7 @@ class EagerInterpreter(TensorInterpreter):
             trace.add_into(target, value)
             return
         array, source = target._array, value._array
-        self._in_order("add", lambda: operator.iadd(array, source))
+        self._in_order("accumulate", lambda: operator.iadd(array, source))
         target.storage.mark_changed()
 
     def write(self, target: Tensor, value: Tensor) -> None:

@@ -16,9 +16,9 @@ from prototorch.spec import Spec
 
 PACKAGE = Path(prototorch.__file__).parent
 #: kernels implement ops, and register themselves by the op's name
-#: modules in which names of ops stand: kernels, and functions of tensors of the same names
+#: modules in which names of ops stand: kernels, functions of tensors of the same names, PyTorch's
 KERNELS = ("backends/cpu/numpy", "backends/cpu/native/kernels", "backends/cuda/kernels", "backends/cuda/cudnn",
-           "eager/functions/", "eager/array_api/")  # fmt: skip
+           "eager/functions/", "eager/array_api/", "eager/node_names.py")  # fmt: skip
 #: strings that are the name of an op by accident, by the beginning of the module's path
 OTHER_MEANINGS = {
     "backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add", "trunc"},  # intrinsics of LLVM
