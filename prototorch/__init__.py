@@ -13,6 +13,8 @@ is `__all__`; `tests/test_public_names.py` holds it and those of the public modu
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import Any
 
 from prototorch.errors import did_you_mean
@@ -96,3 +98,15 @@ def _tensor_names() -> dict[str, Any]:
 
 def __dir__() -> list[str]:
     return sorted([*_PUBLIC, *_tensor_names(), *(name for name in globals() if name.startswith("__"))])
+
+
+class _Package(types.ModuleType):
+    """The package's module, in which `load` is always the function: an import of the file of this name does not
+    replace it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "load" or not isinstance(value, types.ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -94,11 +94,11 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
         raise UsageError(f"load: unknown argument {min(options)!r}")
     interpreter = interpreter_for(None if map_location is None else as_device(map_location))
 
-    def make(stored: Any) -> Tensor:  # bfloat16 is read as float32
-        return interpreter.constant(np.array(stored.read()).astype(np.dtype(str(as_dtype(stored.dtype))), copy=False))
+    def make(array: Any) -> Tensor:  # bfloat16 is read as float32
+        return interpreter.constant(np.array(array.read()).astype(np.dtype(str(as_dtype(array.dtype))), copy=False))
 
     if not _is_torch_zip(path):
-        return {name: make(stored) for name, stored in read_weights(path).arrays.items()}
+        return {name: make(array) for name, array in read_weights(path).arrays.items()}
     archive = open_archive(path)
     refs: dict[int, TensorRef] = {}
     _collect(archive.value, refs)
@@ -129,7 +129,7 @@ def _collect(value: Any, refs: dict[int, TensorRef]) -> None:
             stack += [*item.keys(), *item.values()] if type(item) is dict else item
 
 
-def _from_archive(value: Any, tensors: dict[int, Tensor], made: dict[int, Any], path: str) -> Any:
+def _from_archive(value: Any, tensors: dict[int, Tensor], rebuilt: dict[int, Any], path: str) -> Any:
     """The value with tensors; a container that is there twice is one here, too."""
     if type(value) is TensorRef:
         return tensors[id(value)]
@@ -139,18 +139,18 @@ def _from_archive(value: Any, tensors: dict[int, Tensor], made: dict[int, Any], 
         if value is None or isinstance(value, bool | int | float | str | bytes):
             return value
         raise ModelFileError(f"{path}: holds a {type(value).__name__}, which is not read")
-    if id(value) in made:
-        if made[id(value)] is None:
+    if id(value) in rebuilt:
+        if rebuilt[id(value)] is None:
             raise ModelFileError(f"{path}: a container holds itself")
-        return made[id(value)]
-    made[id(value)] = None
+        return rebuilt[id(value)]
+    rebuilt[id(value)] = None
     try:
         if type(value) is dict:
-            result: Any = {_from_archive(k, tensors, made, path): _from_archive(v, tensors, made, path)
+            result: Any = {_from_archive(k, tensors, rebuilt, path): _from_archive(v, tensors, rebuilt, path)
                            for k, v in value.items()}  # fmt: skip
         else:
-            result = type(value)([_from_archive(item, tensors, made, path) for item in value])
+            result = type(value)([_from_archive(item, tensors, rebuilt, path) for item in value])
     except RecursionError:
         raise ModelFileError(f"{path}: containers are nested too deeply") from None
-    made[id(value)] = result
+    rebuilt[id(value)] = result
     return result

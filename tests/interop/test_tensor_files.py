@@ -125,3 +125,10 @@ def test_arguments_that_are_refused(tmp_path):
         pt.load(tmp_path / "a.pt", weights_only=False)
     with pytest.raises(UsageError, match="expected a path, got int"):
         pt.save({}, 3)
+
+
+def test_load_stays_a_function_when_models_are_loaded():
+    from prototorch.load import load_model
+
+    assert pt.load_model is load_model
+    assert pt.load.__module__ == "prototorch.interop.tensor_files"
