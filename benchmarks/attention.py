@@ -42,7 +42,7 @@ def run_side(side: str, steps: int, causal: bool, dropout: float) -> dict[str, f
     def attend(q: Any, k: Any, v: Any) -> Any:
         return module.nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=causal)
 
-    function = module.compile(attend) if side == "compiled" else attend  # type: ignore[attr-defined]
+    function = module.compile(attend) if side == "compiled" else attend
     times = []
     with AnonymousMemory() as memory:
         for _ in range(7):
