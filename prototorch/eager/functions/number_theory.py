@@ -91,8 +91,9 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     x = input if str(input.dtype).startswith(("float", "bfloat")) else cast_to(input, "float32")
     x = ops.reshape(x, shape=(1, -1) if x.ndim < 2 and x.spec.size else (1, 0)) if x.ndim < 2 else x
     weights = None
-    for one in (fweights, aweights):
+    for what, one in (("fweights", fweights), ("aweights", aweights)):
         if one is not None:
+            _check_weights(what, one)
             if one.ndim > 1 or one.spec.size != x.shape[1]:
                 raise ShapeError(
                     f"cov: expected one weight for each of {x.shape[1]} observations, got {list(one.shape)}"
@@ -109,6 +110,15 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     room = ops.maximum(room, 0.0)
     y = ops.matmul(centred if weights is None else centred * weights, centred, transpose_b=True) / room
     return ops.reshape(y, shape=()) if x.shape[0] == 1 else y
+
+
+def _check_weights(what: str, weights: Any) -> None:
+    is_float = str(weights.dtype).startswith(("float", "bfloat"))
+    if is_float != (what == "aweights"):
+        kind = "floating-point numbers" if what == "aweights" else "integers"
+        raise UsageError(f"cov: {what} must be {kind}, got {weights.dtype}")
+    if hasattr(weights.interpreter, "backend") and bool((weights.numpy() < 0).any()):
+        raise UsageError(f"cov: {what} must not be negative")
 
 
 @tensor_function
