@@ -49,7 +49,6 @@ ALLOWED = {
     ("import by name", "eager/namespace.py"): "a table in that file",
     ("import by name", "nn/__init__.py"): "a table in that file",
     ("import by name", "nn/collect.py"): "the modules that lie in a package's own folder",
-    ("types.FunctionType", "optim/lr_scheduler/factors.py"): "tells functions from other callables",
     ("import by name", "schema/namespace.py"): "the modules that lie in a package's own folder",
     ("import by name", "backends/cpu/native/__init__.py"): "the modules that lie in a package's own folder",
 }
