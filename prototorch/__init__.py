@@ -32,7 +32,7 @@ _PUBLIC = {
     "generate": ("prototorch.generation", "generate"),
     "Weights": ("prototorch.interop.weight_sets.weights_block", "Weights"),
     "Model": ("prototorch.model", "Model"),
-    "Sequential": ("prototorch.sequential", "Sequential"),
+    "Sequential": ("prototorch.sequential", "SequentialModel"),
     "Input": ("prototorch.static.symbols", "Input"),
     "Variable": ("prototorch.static.variable", "GraphVariable"),
     "Graph": ("prototorch.static.graph", "StaticGraph"),

@@ -18,7 +18,7 @@ KERAS_MEMBERS = {
     **dict.fromkeys(("trainable_weights", "non_trainable_weights", "variables", "trainable_variables"), _WEIGHTS),
     **dict.fromkeys(("reset_metrics", "reset_states", "get_metrics_result"), _RESET),
     **dict.fromkeys(("metrics_names", "metrics"), "the names are the keys of what model.evaluate returns"),
-    **dict.fromkeys(("add", "pop"), "pt.Sequential([pt.Input(...), layer, ...]) takes all layers at once"),
+    **dict.fromkeys(("add", "pop"), "pt.Sequential() has it"),
     **dict.fromkeys(("call", "apply"), "model(x) and model.predict(x) give the outputs"),
     **dict.fromkeys(("state_dict", "load_state_dict", "parameters", "modules", "to", "train", "eval"), _TORCH),
     "export": "model.save(path) writes the model with its weights",

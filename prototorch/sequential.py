@@ -2,32 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from prototorch.errors import UsageError
-from prototorch.graph.symbolic import SymbolicTensor
+from prototorch.graph.symbolic import Input, SymbolicTensor
 from prototorch.layers.base import Layer
 from prototorch.model import Model
 from prototorch.schema.neutral_arguments import explain_arguments, neutral
 
-__all__ = ["Sequential"]
+__all__ = ["SequentialModel"]
 
 
-@explain_arguments({"trainable": neutral(True, hint="set model.trainable = False afterwards")})
-def Sequential(layers: Sequence[Any] = (), name: str = "sequential", *, preprocess: Sequence[Layer] = (),
-               augment: Sequence[Layer] = ()) -> Model:  # fmt: skip
-    """A model of layers in a row; the first item is an `Input`. preprocess, augment: see `Model`. Raises UsageError."""
-    if not isinstance(layers, list | tuple):
-        raise UsageError(
-            f"Sequential: expected a list, [pt.Input(shape), layer, ...], not {layers!r:.80}: put it in brackets, with "
-            "the Input first"
-        )
-    if not layers or not isinstance(layers[0], SymbolicTensor):
-        raise UsageError("Sequential: the first item must be pt.Input(shape)")
-    value: Any = layers[0]
-    for index, layer in enumerate(layers[1:], 1):
-        if not isinstance(layer, Layer):
-            raise UsageError(f"Sequential: item {index} is {layer!r}, not a layer")
-        value = layer(value)
-    return Model(layers[0], value, name=name, preprocess=preprocess, augment=augment)
+class SequentialModel(Model):
+    """A model of layers in a row (Keras): ``Sequential([pt.Input((4,)), pt.layers.Dense(2)])``, or layer by layer by
+    `add`.
+
+    The shape of the input is that of an `Input` in front, the first layer's ``input_shape`` (``input_dim``), or that of
+    the first data. preprocess, augment: see `Model`. Raises UsageError for what is no layer.
+    """
+
+    @explain_arguments({"trainable": neutral(True, hint="set model.trainable = False afterwards")})
+    def __init__(self, layers: Sequence[Any] = (), name: str = "sequential", *, preprocess: Sequence[Layer] = (),
+                 augment: Sequence[Layer] = ()):  # fmt: skip
+        if not isinstance(layers, list | tuple):
+            raise UsageError(
+                f"Sequential: expected a list, [pt.Input(shape), layer, ...], not {layers!r:.80}: put it in brackets, "
+                "with the Input first"
+            )
+        self._input: SymbolicTensor | None = None
+        self._rows: list[Layer] = []
+        self._options = {"name": name, "preprocess": preprocess, "augment": augment}
+        self._compile_options: dict[str, Any] | None = None
+        for index, item in enumerate(layers):
+            self._append(item, f"item {index}")
+        self._rebuild()
+
+    def add(self, layer: Any) -> None:
+        """Put a layer at the end, or an `Input` at the beginning. A model that is compiled is to be compiled again."""
+        self._append(layer, "add")
+        self._rebuild()
+
+    def pop(self) -> Layer:
+        """Take the last layer away, and give it. Raises UsageError where there is none."""
+        if not self._rows:
+            raise UsageError("pop: the model has no layers")
+        layer = self._rows.pop()
+        self._rebuild()
+        return layer
+
+    def _append(self, item: Any, what: str) -> None:
+        if isinstance(item, SymbolicTensor):
+            if self._input is not None or self._rows:
+                raise UsageError(f"Sequential: {what} is an Input, which must be the first item, and the only one")
+            self._input = item
+            return
+        if not isinstance(item, Layer):
+            raise UsageError(f"Sequential: {what} is {item!r:.80}, not a layer")
+        if self._input is None and not self._rows and item.stated_input_shape is not None:
+            self._input = Input(item.stated_input_shape)
+        self._rows.append(item)
+
+    @property
+    def built(self) -> bool:
+        """Whether the shape of the input is known, so that the net and its weights are there."""
+        return "net" in self.__dict__
+
+    def _rebuild(self) -> None:
+        """Make the net of the layers, where the input is known; weights of layers that have some stay."""
+        if self._input is None or not self._rows:
+            self.__dict__.pop("net", None)
+            return
+        value: Any = self._input
+        for layer in self._rows:
+            value = layer(value)
+        super().__init__(self._input, value, **self._options)
+        if self._compile_options is not None:
+            super().compile(**self._compile_options)
+
+    def _build_for(self, x: Any) -> None:
+        """Take the shape of the input from data."""
+        if self.built or not self._rows:
+            return
+        array = next(iter(x.values())) if isinstance(x, Mapping) and x else x
+        shape = getattr(array, "shape", None)
+        if shape is None and isinstance(array, list | tuple):
+            shape = np.asarray(array).shape
+        if not shape or len(shape) < 1:
+            raise UsageError(
+                f"the shape of the input is not known, and {type(x).__name__} does not tell it: add "
+                "pt.Input(shape) as the first item"
+            )
+        kind = str(getattr(array, "dtype", "float32"))
+        self._input = Input(tuple(int(n) for n in shape[1:]), dtype="int64" if kind.startswith(("int", "uint")) and
+                            type(self._rows[0]).__name__ == "Embedding" else None)  # fmt: skip
+        self._rebuild()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("net", "variables", "input_ranges", "compile_block", "fit_block", "history", "read_limits"):
+            raise UsageError(
+                "the model is not built yet: add() layers, and pt.Input(shape) as the first item (or input_shape= of "
+                "the first layer, or call fit with data, whose shape it takes)"
+            )
+        return super().__getattr__(name)
+
+    def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, **options: Any) -> None:
+        """See `Model.compile`; before the shape of the input is known it is carried out when that is."""
+        self._compile_options = {"optimizer": optimizer, "loss": loss, "metrics": metrics, **options}
+        if self.built:
+            super().compile(**self._compile_options)
+
+    def fit(self, x: Any = None, *args: Any, **options: Any) -> Any:
+        """See `Model.fit`."""
+        self._build_for(x)
+        return super().fit(x, *args, **options)
+
+    def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
+        """See `Model.evaluate`."""
+        self._build_for(x)
+        return super().evaluate(x, *args, **options)
+
+    def predict(self, x: Any, *args: Any, **options: Any) -> Any:
+        """See `Model.predict`."""
+        self._build_for(x)
+        return super().predict(x, *args, **options)
+
+    def train_on_batch(self, x: Any, *args: Any, **options: Any) -> Any:
+        """See `Model.train_on_batch`."""
+        self._build_for(x)
+        return super().train_on_batch(x, *args, **options)
+
+    def __call__(self, *inputs: Any, training: bool = False) -> Any:
+        if inputs and not isinstance(inputs[0], SymbolicTensor):
+            self._build_for(inputs[0])
+        return super().__call__(*inputs, training=training)
+
+    def __repr__(self) -> str:
+        return f"<Sequential {self._options['name']!r}: {', '.join(map(repr, self._rows)) or 'no layers'}>"

@@ -15,7 +15,9 @@ for epoch in range(3):
         loss, a, b = train(x[start : start + 8], y[start : start + 8], a, b, steps=1, learning_rate=1e-4)
         expected += loss
 
-model = torch.nn.Sequential(torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False))
+model = torch.nn.Sequential(
+    torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False)
+)
 model.load_state_dict({"0.weight": torch.from_numpy(w1.T.copy()), "2.weight": torch.from_numpy(w2.T.copy())})
 loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=8)
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)

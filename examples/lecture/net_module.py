@@ -22,7 +22,8 @@ expected, _, _ = train(x, y, w1, w2, steps=200, learning_rate=1e-4)
 x, y = torch.from_numpy(x), torch.from_numpy(y)
 
 model = TwoLayerNet(D_IN, H, D_OUT)
-model.load_state_dict({"linear1.weight": torch.from_numpy(w1.T.copy()), "linear2.weight": torch.from_numpy(w2.T.copy())})
+state = {"linear1.weight": torch.from_numpy(w1.T.copy()), "linear2.weight": torch.from_numpy(w2.T.copy())}
+model.load_state_dict(state)
 criterion = torch.nn.MSELoss(reduction="sum")
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 losses = []

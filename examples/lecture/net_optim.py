@@ -9,7 +9,9 @@ w1, w2 = w1 / 30, w2 / 10
 expected, _, _ = train(x, y, w1, w2, steps=200, learning_rate=1e-4, rule="adam")
 x, y = torch.from_numpy(x), torch.from_numpy(y)
 
-model = torch.nn.Sequential(torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False))
+model = torch.nn.Sequential(
+    torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False)
+)
 model.load_state_dict({"0.weight": torch.from_numpy(w1.T.copy()), "2.weight": torch.from_numpy(w2.T.copy())})
 loss_fn = torch.nn.MSELoss(reduction="sum")
 

@@ -7,7 +7,7 @@ import prototorch as pt
 x, y = pt.Input((D_IN,)), pt.Input((D_OUT,))
 w1, w2 = pt.Input((H,)), pt.Input((D_OUT,))
 
-h = pt.maximum(x @ w1, 0)
+h = (x @ w1).clamp(min=0)
 y_pred = h @ w2
 diff = y_pred - y
 loss = pt.sum(diff**2)

@@ -4,6 +4,7 @@ import numpy as np
 from by_hand import D_IN, D_OUT, H, check, net_data, train
 
 import prototorch as pt
+from prototorch.eager.layer_call import weights_of
 
 x_value, y_value, _, _ = net_data()
 pt.manual_seed(0)
@@ -18,7 +19,7 @@ graph = pt.Graph([x, y], loss, updates=[pt.optimizers.SGD(1e-1).minimize(loss)])
 
 before = pt.Graph([x, y], loss)
 before(x_value, y_value)  # creates the weights
-w1, w2 = (np.array(pt.eager_weights(layer)["kernel"]) for layer in (hidden, output))
+w1, w2 = (np.array(weights_of(layer)["kernel"]) for layer in (hidden, output))
 limit = np.sqrt(6 / (D_IN + H))
 assert w1.shape == (D_IN, H)
 assert 0.99 * limit < np.abs(w1).max() <= limit

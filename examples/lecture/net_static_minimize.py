@@ -10,7 +10,7 @@ expected, _, _ = train(x_value, y_value, w1_value, w2_value, steps=200, learning
 
 x, y = pt.Input((D_IN,)), pt.Input((D_OUT,))
 w1, w2 = pt.Variable(w1_value), pt.Variable(w2_value)
-y_pred = pt.maximum(x @ w1, 0) @ w2
+y_pred = (x @ w1).clamp(min=0) @ w2
 loss = ((y_pred - y) ** 2).mean()
 
 optimizer = pt.optimizers.SGD(1e-2)

@@ -10,7 +10,7 @@ expected, _, _ = train(x_value, y_value, w1_value, w2_value, steps=200, learning
 x, y = pt.Input((D_IN,)), pt.Input((D_OUT,))
 w1, w2 = pt.Variable(w1_value), pt.Variable(w2_value)
 
-h = pt.maximum(x @ w1, 0)
+h = (x @ w1).clamp(min=0)
 y_pred = h @ w2
 diff = y_pred - y
 loss = pt.sum(diff**2)
