@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,19 @@ from prototorch.model import Model
 from prototorch.schema.neutral_arguments import explain_arguments, neutral
 
 __all__ = ["SequentialModel"]
+
+
+def _after_build(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of `Model` that first takes the shape of the input from its data, where it is not known."""
+
+    @wraps(method)
+    def call(self: SequentialModel, *args: Any, **options: Any) -> Any:
+        data = args[0] if args else options.get("x")
+        if data is not None:
+            self._build_for(data)
+        return method(self, *args, **options)
+
+    return call
 
 
 class SequentialModel(Model):
@@ -34,7 +48,7 @@ class SequentialModel(Model):
             )
         self._input: SymbolicTensor | None = None
         self._rows: list[Layer] = []
-        self._options = {"name": name, "preprocess": preprocess, "augment": augment}
+        self._options: dict[str, Any] = {"name": name, "preprocess": preprocess, "augment": augment}
         self._compile_options: dict[str, Any] | None = None
         for index, item in enumerate(layers):
             self._append(item, f"item {index}")
@@ -101,7 +115,7 @@ class SequentialModel(Model):
         self._rebuild()
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("net", "variables", "input_ranges", "compile_block", "fit_block", "history", "read_limits"):
+        if not self.built and not name.startswith("__"):
             raise UsageError(
                 "the model is not built yet: add() layers, and pt.Input(shape) as the first item (or input_shape= of "
                 "the first layer, or call fit with data, whose shape it takes)"
@@ -114,25 +128,8 @@ class SequentialModel(Model):
         if self.built:
             super().compile(**self._compile_options)
 
-    def fit(self, x: Any = None, *args: Any, **options: Any) -> Any:
-        """See `Model.fit`."""
-        self._build_for(x)
-        return super().fit(x, *args, **options)
-
-    def evaluate(self, x: Any = None, *args: Any, **options: Any) -> Any:
-        """See `Model.evaluate`."""
-        self._build_for(x)
-        return super().evaluate(x, *args, **options)
-
-    def predict(self, x: Any, *args: Any, **options: Any) -> Any:
-        """See `Model.predict`."""
-        self._build_for(x)
-        return super().predict(x, *args, **options)
-
-    def train_on_batch(self, x: Any, *args: Any, **options: Any) -> Any:
-        """See `Model.train_on_batch`."""
-        self._build_for(x)
-        return super().train_on_batch(x, *args, **options)
+    fit, evaluate, predict = _after_build(Model.fit), _after_build(Model.evaluate), _after_build(Model.predict)
+    train_on_batch, test_on_batch = _after_build(Model.train_on_batch), _after_build(Model.test_on_batch)
 
     def __call__(self, *inputs: Any, training: bool = False) -> Any:
         if inputs and not isinstance(inputs[0], SymbolicTensor):
@@ -140,4 +137,6 @@ class SequentialModel(Model):
         return super().__call__(*inputs, training=training)
 
     def __repr__(self) -> str:
-        return f"<Sequential {self._options['name']!r}: {', '.join(map(repr, self._rows)) or 'no layers'}>"
+        if self.built:
+            return super().__repr__()
+        return f"<Sequential {self._options['name']!r}, not built: {', '.join(map(repr, self._rows)) or 'no layers'}>"

@@ -12,6 +12,7 @@ PACKAGE = ROOT / "prototorch"
 
 #: Names of this list's words that somebody else has fixed: NumPy, Keras, PyTorch, Python or the model language.
 EXEMPT = {
+    "built": "keras.Model",
     "detached": "torch.Tensor",
     "sorted": "torch.topk, built-in",
     "reversed": "built-in",

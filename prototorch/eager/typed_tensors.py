@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.eager.dims import as_shape
-from prototorch.eager.dtype import DTYPES
+from prototorch.eager.dtype import DTYPES, get_default_dtype
 from prototorch.eager.functions.conversion import to
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.interpreter import interpreter_for
@@ -55,3 +55,15 @@ def typed_tensors(device: str) -> dict[str, TensorType]:
 
 #: those on the CPU
 TYPED_TENSORS = typed_tensors("cpu")
+
+
+def _new_tensor(cls: type[Tensor], *args: Any, **options: Any) -> Tensor:
+    """``Tensor(2, 3)`` and ``Tensor([1, 2])``: a tensor of the default floating-point type (PyTorch's old way)."""
+    if cls is not Tensor:
+        return object.__new__(cls)
+    made: Tensor = TYPED_TENSORS[_NAMES[get_default_dtype()]](*args, **options)
+    return made
+
+
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+Tensor.__new__ = _new_tensor  # type: ignore[method-assign, assignment]

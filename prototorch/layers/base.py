@@ -49,9 +49,6 @@ class Layer(Block, family="layer"):
         "trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"
     }
 
-    #: the shape that ``input_shape=`` or ``input_dim=`` gave, for the first layer of a `Sequential`
-    stated_input_shape: tuple[int, ...] | None = None
-
     name: str | None = field(default=None, type=Identifier(), doc="The layer's name; default: its type and a number.")
     trainable: bool = field(default=True, doc="Whether its weights are trained.")
     weights: str | None = field(
@@ -61,24 +58,23 @@ class Layer(Block, family="layer"):
     decay_mult: float = field(default=1.0, min=0, doc="A factor on the weight decay of its weights.")
     share: tuple[WeightShare, ...] = field(default=(), doc="Weights that are weights of layers before it, one by one.")
 
-    def __init__(self, *args: Any, **options: Any):
-        shape = self._take_input_shape(options)
-        super().__init__(*args, **options)
-        if shape is not None:
-            self.__dict__["stated_input_shape"] = shape
+    @property
+    def stated_input_shape(self) -> tuple[int, ...] | None:
+        """What ``input_shape=`` or ``input_dim=`` gave, for the first layer of a `Sequential`."""
+        return self.__dict__.get("_stated_input_shape")
 
     @classmethod
-    def _take_input_shape(cls, options: dict[str, Any]) -> tuple[int, ...] | None:
-        """Keras' old arguments ``input_shape`` and ``input_dim``, taken out of a layer's arguments."""
+    def take_other_arguments(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """See `Block.take_other_arguments`: Keras' old arguments ``input_shape`` and ``input_dim``."""
         found = options.pop("input_shape", None) if "input_shape" not in cls.specs() else None
         if "input_dim" in options and "input_dim" not in cls.specs():
             found = (options.pop("input_dim"),)
         if found is None:
-            return None
+            return {}
         is_shape = isinstance(found, list | tuple) and all(isinstance(n, int) and n > 0 for n in found)
         if not is_shape:
             raise UsageError(f"{cls.__name__}: input_shape must be a list of positive integers, not {found!r:.60}")
-        return tuple(found)
+        return {"_stated_input_shape": tuple(found)}
 
     @property
     def output(self) -> Any:

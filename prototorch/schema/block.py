@@ -158,6 +158,7 @@ class Block:
             raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
         specs = cls.specs()
         name_arguments(cls, args, kwargs)
+        self.__dict__.update(cls.take_other_arguments(kwargs))
         if any(name not in specs for name in kwargs):
             drop_neutral(cls.__name__, neutral_arguments(cls), kwargs)
         for name in kwargs:
@@ -175,6 +176,11 @@ class Block:
             self.check()
         except FieldRuleError as error:
             raise FieldRuleError(f"{_display_name(cls)}: {error}", error.field) from None
+
+    @classmethod
+    def take_other_arguments(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """A hook that takes arguments that are no fields out of a call's, and gives attributes for them."""
+        return {}
 
     def check(self) -> None:
         """A hook for rules across fields; calls `refuse` if one is violated."""
