@@ -40,6 +40,8 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
             raise UsageError("batch_norm: outside training it needs running_mean and running_var")
         return ops.batch_norm_inference(input, gamma, beta, running_mean, running_var, eps=float(eps), axis=1)
     count = input.spec.size // max(input.shape[1], 1)
+    if not count:
+        return input * 1.0
     if count < 2:
         raise UsageError(f"batch_norm: in training it needs more than one value a channel, got {list(input.shape)}")
     y, mean, variance = ops.batch_norm(input, gamma, beta, eps=float(eps), axis=1)

@@ -75,9 +75,9 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
     if log_target:
         loss = ops.exp(target) * (target - input)
     else:
-        is_positive = ops.greater(target, 0)
-        safe = ops.where(is_positive, target, ops.ones_like(target))
-        loss = ops.where(is_positive, target * ops.log(safe), ops.zeros_like(target)) - target * input
+        is_zero = ops.equal(target, 0)
+        safe = ops.where(is_zero, ops.ones_like(target), target)
+        loss = ops.where(is_zero, ops.zeros_like(target), target * ops.log(safe)) - target * input
     loss = reduce_loss(loss, reduction)
     return loss * (1 / input.shape[0]) if per_sample and input.ndim else loss
 
@@ -114,7 +114,7 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps
     if tuple(var.shape) != tuple(input.shape):
         if tuple(input.shape[:-1]) == tuple(var.shape):
             var = ops.expand_dims(var, axis=-1)
-        elif tuple(input.shape[:-1]) != tuple(var.shape[:-1]) or var.shape[-1] != 1:
+        elif var.ndim != input.ndim or any(n not in (1, m) for n, m in zip(var.shape, input.shape, strict=True)):
             raise ShapeError(
                 f"gaussian_nll_loss: the variances {list(var.shape)} do not fit the input {list(input.shape)}"
             )
