@@ -81,7 +81,9 @@ def __getattr__(name: str) -> Any:
         loaded = importlib.import_module(module)
         value = getattr(loaded, attribute) if attribute else loaded
     else:
-        names = {} if name.startswith("__") else _tensor_names()
+        names = {} if name.startswith("__") else importlib.import_module("prototorch.eager.namespace").NAMES
+        if name not in names and not name.startswith("__"):
+            names = _tensor_names()
         if name not in names:
             hint = did_you_mean(name, [*_PUBLIC, *names])
             raise AttributeError(f"prototorch has no attribute {name!r}.{hint}")
@@ -91,9 +93,10 @@ def __getattr__(name: str) -> Any:
 
 
 def _tensor_names() -> dict[str, Any]:
-    """The names of PyTorch's face: functions of tensors, element types, modes."""
+    """The names of PyTorch's face: functions of tensors (some are nn.functional's, too), element types, modes."""
     names: dict[str, Any] = importlib.import_module("prototorch.eager.namespace").NAMES
-    return names
+    importlib.import_module("prototorch.nn.functional")
+    return {**names, **importlib.import_module("prototorch.eager.registry").FUNCTIONS}
 
 
 def __dir__() -> list[str]:

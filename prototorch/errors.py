@@ -65,13 +65,13 @@ class PrototorchError(Exception):
         return escape_controls(super().__str__())
 
 
-class UsageError(PrototorchError, ValueError):
+class UsageError(PrototorchError, ValueError, RuntimeError):
     """A wrong argument."""
 
     exit_code = 2
 
 
-class GradientError(UsageError, RuntimeError):
+class GradientError(UsageError):
     """A gradient that cannot be computed: a value that it needs was changed or freed, or there is none. It is a
     RuntimeError, too, as in PyTorch."""
 
@@ -96,7 +96,7 @@ class TextError(ModelError):
         return escape_controls("\n".join(str(m) for m in self.mistakes))
 
 
-class ShapeError(ModelError):
+class ShapeError(ModelError, RuntimeError):
     """Incompatible shapes; the op or layer that raised it reports which and why."""
 
 

@@ -80,6 +80,7 @@ class Block:
     positional: ClassVar[tuple[str, ...] | None] = None
     keyword_only: ClassVar[tuple[str, ...]] = ()  # fields that may not be given by position: those Keras does not have
     neutral_arguments: ClassVar[Mapping[str, NeutralArgument]] = {}  # arguments of Keras that have no meaning here
+    take_other_arguments: ClassVar[Any] = staticmethod(lambda options: {})  # takes what is no field, gives attributes
     adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
     written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
@@ -176,11 +177,6 @@ class Block:
             self.check()
         except FieldRuleError as error:
             raise FieldRuleError(f"{_display_name(cls)}: {error}", error.field) from None
-
-    @classmethod
-    def take_other_arguments(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """A hook that takes arguments that are no fields out of a call's, and gives attributes for them."""
-        return {}
 
     def check(self) -> None:
         """A hook for rules across fields; calls `refuse` if one is violated."""

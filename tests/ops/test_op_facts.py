@@ -24,6 +24,8 @@ OTHER_MEANINGS = {
     "backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add", "trunc"},  # intrinsics of LLVM
     "backends/cpu/native/cache_key.py": {"prepack"},  # a module
     "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
+    "graph/operator_layers.py": set(OPS),  # PyTorch's functions, and the layers for them
+    "graph/symbolic_operators.py": set(OPS),  # likewise
     "backends/cuda/": {"is_finite"},  # the kernel that checks the loss
     "eager/printing.py": {"full"},  # a profile of set_printoptions
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
