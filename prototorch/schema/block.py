@@ -162,9 +162,8 @@ class Block:
         self.__dict__.update(cls.take_other_arguments(kwargs))
         if any(name not in specs for name in kwargs):
             drop_neutral(cls.__name__, neutral_arguments(cls), kwargs)
-        for name in kwargs:
-            if name not in specs:
-                raise UsageError(_unknown_field_message(cls, name))
+        for name in (n for n in kwargs if n not in specs):
+            raise UsageError(_unknown_field_message(cls, name))
         values = self.__dict__
         for name, spec in specs.items():
             if name in kwargs:
