@@ -126,7 +126,7 @@ def test_cupy_that_fails_is_told(monkeypatch):
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
     monkeypatch.delenv(devices.ENV_VAR)
     made = fake_backend()
-    monkeypatch.setattr(devices, "cuda_backend", lambda settings: made)
+    monkeypatch.setattr(devices, "cuda_backend", lambda settings, index: made)
     monkeypatch.setattr(devices, "is_available", lambda: True)
     assert devices.backend_for() is made
     assert devices.backend_for("cpu").name.startswith("cpu")
@@ -138,7 +138,7 @@ def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
 
 def test_the_settings_reach_the_device(monkeypatch):
     asked = []
-    monkeypatch.setattr(devices, "cuda_backend", lambda settings: asked.append(settings) or fake_backend())
+    monkeypatch.setattr(devices, "cuda_backend", lambda settings, index: asked.append(settings) or fake_backend())
     model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
     model.compile("sgd", "mse", device="cuda", precision="bf16", deterministic=True, autotune=True)
     (found,) = asked

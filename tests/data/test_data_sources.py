@@ -336,7 +336,7 @@ def test_the_data_block():
         data.replace(label="imgae").open()
     assert data.loader_options() == {
         "shuffle": True, "drop_last": False, "on_error": "fail", "skip_limit": 0.05, "threads": None, "prefetch": 2,
-        "timeout": 120.0,
+        "timeout": 120.0, "buckets": (),
     }  # fmt: skip
 
 

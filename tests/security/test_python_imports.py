@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import prototorch as pt
-from prototorch import checking, load
+from prototorch import checking
 from prototorch.cli.main import group
 from prototorch.conversion import convert
 from prototorch.errors import TextError, UsageError
+from prototorch.load import run_imports
 from prototorch.schema.python_imports import allow_python
 
 MODULE = '''
@@ -78,7 +79,7 @@ READERS = {
     "with another seed": lambda path: pt.load_model(path, overrides=["compile.seed=3"]),
     "check_model": lambda path: checking.check_model(str(path)),
     "convert": lambda path: convert(str(path), str(path.with_name("out.onnx"))),
-    "run_imports": lambda path: load.run_imports(str(path)),
+    "run_imports": lambda path: run_imports(str(path)),
     "its weights for another": lambda path: convert(str(path.with_name("w.npz")), str(path.with_name("o.h5")),
                                                     model=str(path)),
 }  # fmt: skip

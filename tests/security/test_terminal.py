@@ -117,6 +117,7 @@ CALLS = {
         ["mean", "hostile.lmdb"],
         ["mean", "hostile.lmdb", "-o", f"missing/{HOSTILE}"],
     ),
+    "generate": ([HOSTILE, "--prompt", "a"], ["{text}", "--prompt", HOSTILE], ["hostile.npz", "--prompt", "a"]),
     "warmup": (["{text}", "--batch", "2", "--phase", "predict"],),
 }
 OPENED = ("mistakes\x1b[2J.proto", "escaped.proto", "broken\x1b[2J.h5", HOSTILE, "missing\x1b[2J.proto")
