@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,9 +39,12 @@ class Guards:
         self.sizes: list[tuple[Any, int, str]] = []
         self.tensors: dict[int, Tensor] = {}
         self._visited: set[int] = set()
+        self._waiting: deque[tuple[Any, str]] = deque()
         self._visit_function(function)
         for k, value in enumerate(arguments):
             self._visit(value, f"argument {k}")
+        while self._waiting:  # level by level: chains of objects may be of any length, and paths are the shortest ones
+            self._open(*self._waiting.popleft())
 
     def _visit_function(self, function: Any) -> None:
         owner = getattr(function, "__self__", None)
@@ -69,6 +73,9 @@ class Guards:
         if isinstance(value, (*_VALUE_TYPES, *_OPAQUE)) or id(value) in self._visited or len(self._visited) > MAX_ITEMS:
             return
         self._visited.add(id(value))
+        self._waiting.append((value, path))
+
+    def _open(self, value: Any, path: str) -> None:
         if isinstance(value, dict):
             self._container(value, value.items(), path, "[{!r}]")
         elif isinstance(value, list):

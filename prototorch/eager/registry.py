@@ -29,15 +29,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def tensor_function(function: Any = None, *, name: str = "", method: bool = True, in_place: bool = False,
-                    aliases: Sequence[str] = ()) -> Any:  # fmt: skip
+                    aliases: Sequence[str] = (), symbolic: bool = True) -> Any:  # fmt: skip
     """Register a function of tensors by its name (or ``name``, where its own is another thing in Python): ``pt.NAME``;
     with ``method`` also ``Tensor.NAME``; with ``in_place`` ``Tensor.NAME_``, which overwrites the tensor with the
-    result. aliases: further names."""
+    result. aliases: further names. symbolic: whether graphs, also of files, may have it: False for a function that
+    changes its arguments or anything else, or takes what is no tensor."""
 
     def register(function: _Function) -> _Function:
         function = _refuse_other_values(function, name or function.__name__.rstrip("_"))
         for known in (name or function.__name__.rstrip("_"), *aliases):
-            FUNCTIONS[known] = takes_symbols(function, known)
+            FUNCTIONS[known] = takes_symbols(function, known, symbolic)
             if method:
                 setattr(Tensor, known, function)
             if in_place:
@@ -47,9 +48,11 @@ def tensor_function(function: Any = None, *, name: str = "", method: bool = True
     return register if function is None else register(function)
 
 
-def takes_symbols(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function for callers, who may give it symbolic tensors: then it is recorded, to run with their graph."""
-    SYMBOLIC_FUNCTIONS[name] = function
+def takes_symbols(function: Callable[..., Any], name: str, symbolic: bool = True) -> Callable[..., Any]:
+    """The function for callers, who may give it symbolic tensors: then it is recorded, to run with their graph, or
+    (``symbolic=False``) UsageError is raised."""
+    if symbolic:
+        SYMBOLIC_FUNCTIONS[name] = function
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -61,7 +64,12 @@ def takes_symbols(function: Callable[..., Any], name: str) -> Callable[..., Any]
             if not options:
                 return function(*args)
         symbol = next(argument_symbols([args, options]), None)
-        return function(*args, **options) if symbol is None else symbol.call_function(name, args, options)
+        if symbol is None:
+            return function(*args, **options)
+        if not symbolic:
+            raise UsageError(f"{name}: a graph has only functions that compute new values, and change nothing else; "
+                             f"got {symbol!r:.60}")  # fmt: skip
+        return symbol.call_function(name, args, options)
 
     return call
 

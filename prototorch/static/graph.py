@@ -102,7 +102,7 @@ class StaticGraph:
     def _feed(self, symbol: SymbolicTensor, array: Any) -> Tensor:
         node = symbol.input_node
         assert node is not None
-        value = array.detach() if isinstance(array, Tensor) else tensor(array, dtype=node.dtype)
+        value = array.detach().clone() if isinstance(array, Tensor) else tensor(array, dtype=node.dtype)
         shape = tuple(value.shape)[1:]
         fits = len(value.shape) == len(node.shape) + 1 and all(
             n is None or n == m for n, m in zip(node.shape, shape, strict=True)

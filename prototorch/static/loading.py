@@ -105,7 +105,10 @@ class SavedGraph:
             raise ValueError(f"there is no function {name!r}")
         args = [decode_argument(x, self._symbol, self._constant) for x in _list(one, "args")]
         options = {k: decode_argument(x, self._symbol, self._constant) for k, x in one["options"].items()}
-        return SymbolicCall(name, args, options), None
+        call = SymbolicCall(name, args, options)
+        if not call.inputs:
+            raise ValueError(f"the function {name!r} is given no value of the graph")
+        return call, None
 
     def layer_call(self, one: Any) -> tuple[Any, int]:
         """A layer, by its text or as one that is there already."""

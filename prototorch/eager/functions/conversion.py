@@ -95,7 +95,7 @@ def type_as(self: Tensor, other: Tensor) -> Any:
     return to(self, other)
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def from_numpy(ndarray: Any) -> Tensor:
     """A tensor of the memory of a NumPy array, without a copy: changes of one are changes of the other
     (torch.from_numpy). Raises UsageError for what is no array, or has elements that there are no tensors of."""

@@ -43,7 +43,7 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return int(kind), int(number)
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of the memory of another package's array, which has ``__dlpack__``: changes of one are changes of the
     other.

@@ -25,7 +25,7 @@ def _define(name: str) -> None:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As the method `{name}`: the tensor is overwritten (torch.{name})."
-    tensor_function(function, name=name, method=False)
+    tensor_function(function, name=name, method=False, symbolic=False)
 
 
 for _name in _IN_PLACE.split():
@@ -38,31 +38,31 @@ def detach(input: Tensor) -> Tensor:
     return input.detach()
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def get_rng_state() -> Tensor:
     """The state of the default generator (torch.get_rng_state)."""
     return default_generator.get_state()
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def set_rng_state(new_state: Tensor) -> None:
     """Continue from a state that `get_rng_state` gave (torch.set_rng_state)."""
     default_generator.set_state(new_state)
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def seed() -> int:
     """Begin again from a seed of the operating system, which is returned (torch.seed)."""
     return default_generator.seed()
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def initial_seed() -> int:
     """The seed that the default generator began with (torch.initial_seed)."""
     return default_generator.initial_seed()
 
 
-@tensor_function(method=False)
+@tensor_function(method=False, symbolic=False)
 def typename(obj: Any) -> str:
     """The name of a tensor's type, or of a value's class (torch.typename)."""
     return str(obj.type()) if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__name__}"
