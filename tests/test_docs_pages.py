@@ -23,7 +23,7 @@ HEAD = 'input { name: "image"  shape: [4] }\nDense { name: "score"  units: 3 }\n
 def test_every_page_is_made(name):
     made = find_page(name)
     text = str(made)
-    examples = {f"  {e.text}" for e in made.block.examples}
+    examples = {f"{indent}{line}" for e in made.block.examples for line in e.text.splitlines() for indent in ("", "  ")}
     assert all(len(line) <= max(120, PAGE_WIDTH) for line in text.splitlines() if line not in examples)
     assert json.loads(json.dumps(to_plain_types(made.as_dict())))["name"]
     for said in made.fields():

@@ -43,7 +43,7 @@ class CompiledFunction:
         self._calls: dict[Hashable, list[CompiledCall]] = {}
         self._unstable: dict[Hashable, int] = {}
         self._last_specs: tuple[Spec, ...] = ()
-        update_wrapper(self, function if hasattr(function, "__name__") else type(function))
+        update_wrapper(self, function if hasattr(function, "__name__") else type(function), updated=())
 
     @property
     def num_plans(self) -> int:

@@ -8,6 +8,7 @@ makes ``pt.clamp(x, min=0)``, ``x.clamp(min=0)`` and ``x.clamp_(min=0)``.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
@@ -21,6 +22,9 @@ from prototorch.errors import ShapeError, UsageError
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, argument_symbols
 
 __all__ = ["FUNCTIONS", "tensor_function", "tensor_method"]
+
+#: NumPy's names of arguments, which PyTorch takes, too
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 #: functions of the package by name
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -77,8 +81,17 @@ def takes_symbols(function: Callable[..., Any], name: str, symbolic: bool = True
 def _refuse_other_values(function: _Function, name: str) -> _Function:
     """The function, where a call with another value in the place of the tensor raises UsageError."""
 
+    parameters = inspect.signature(function).parameters
+    numpy_names = {
+        theirs: ours for theirs, ours in _NUMPY_NAMES.items() if ours in parameters and theirs not in parameters
+    }
+
     @wraps(function)
     def with_check(*args: Any, **options: Any) -> Any:
+        if options and numpy_names:
+            for theirs, ours in numpy_names.items():
+                if theirs in options and ours not in options:
+                    options[ours] = options.pop(theirs)
         try:
             return function(*args, **options)
         except AttributeError as error:

@@ -258,7 +258,9 @@ def test_control_flow_by_elements_is_an_error_with_its_line(use) -> None:
         total = x.sum()
         return x * 2 if use(total) else x
 
-    with pytest.raises(UsageError, match=r"test_compile\.py:\d+: the elements of a tensor are needed.*where"):
+    with pytest.raises(
+        UsageError, match=r"test_compiled_functions\.py:\d+: the elements of a tensor are needed.*where"
+    ):
         function(normal(2))
     w = normal(1)
     with pytest.raises(UsageError, match="the elements of a tensor are needed"):
@@ -367,3 +369,17 @@ def test_results_of_equal_elements_have_memory_of_their_own() -> None:
     with no_grad():
         assign(a, a + 1)
     assert (a.tolist(), b.tolist()) == ([3.0], [2.0])
+
+
+def test_a_module_with_an_attribute_of_the_compiled_function_s_names():
+    class Tripled(pt.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.function = pt.relu
+            self._calls = 3
+
+        def forward(self, x):
+            return self.function(x) * self._calls
+
+    assert pt.compile(Tripled())(pt.ones(2)).tolist() == [3, 3]
+    pt.compile(pt.nn.Dropout(0.5))(pt.ones(3))
