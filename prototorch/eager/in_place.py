@@ -85,6 +85,8 @@ def update_directly(target: Tensor, op: Op, other: Tensor) -> bool:
 
 def _check_shape(target: Tensor, value: Tensor, name: str) -> None:
     wide, narrow = target.spec.shape, value.spec.shape
+    if not narrow or narrow == wide:
+        return
     extra = len(narrow) - len(wide)
     fits = all(n == 1 for n in narrow[: max(extra, 0)]) and all(
         b in (1, a) for a, b in zip(reversed(wide), reversed(narrow), strict=False)

@@ -204,17 +204,19 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return trace.apply(op, inputs, attrs)
+        key, arrays = [op, tuple(attrs.items()) if attrs else ()], []
         for k, t in enumerate(inputs):
             if t.interpreter is not self:
                 other = t.interpreter
                 if not isinstance(other, EagerInterpreter):
                     return other.apply(op, inputs, attrs)
-                inputs = (*inputs[:k], self.lift(t), *inputs[k + 1 :])
-        key = (op, tuple(attrs.items()) if attrs else (), *[id(t.spec) for t in inputs])
-        signature = self._signatures.get(key)
+                t = self.lift(t)
+                inputs = (*inputs[:k], t, *inputs[k + 1 :])
+            key.append(id(t.spec))
+            arrays.append(t._array)
+        signature = self._signatures.get(tuple(key))
         if signature is None:
             signature = self.find_signature(op, inputs, attrs)
-        arrays = [t._array for t in inputs]
         view = op.array_view(arrays[0], **attrs) if signature.is_view_op else None
         if view is not None:
             source = inputs[0]
@@ -225,11 +227,14 @@ class EagerInterpreter(TensorInterpreter):
             if self._makes_contiguous:
                 arrays = [np.ascontiguousarray(a).reshape(a.shape) for a in arrays]
             empty = self._empty
-            results = [empty(s.shape, s.dtype) for s in signature.outs]
-            self.call_kernel(signature, arrays, results)
-            if len(results) == 1:
-                outputs = (make_tensor(results[0], signature.outs[0], self, Storage()),)
+            if len(signature.outs) == 1:
+                spec = signature.outs[0]
+                result = empty(spec.shape, spec.dtype)
+                self.call_kernel(signature, arrays, (result,))
+                outputs = (make_tensor(result, spec, self, Storage()),)
             else:
+                results = [empty(s.shape, s.dtype) for s in signature.outs]
+                self.call_kernel(signature, arrays, results)
                 outputs = tuple([make_tensor(a, s, self, Storage())
                                  for a, s in zip(results, signature.outs, strict=True)])  # fmt: skip
         watching = observers.get()
@@ -331,7 +336,10 @@ class EagerInterpreter(TensorInterpreter):
             trace.add_into(target, value)
             return
         array, source = target._array, value._array
-        self._in_order("accumulate", lambda: operator.iadd(array, source))
+        if not self.backend.has_device_memory:
+            array += source
+        else:
+            self._in_order("accumulate", lambda: operator.iadd(array, source))
         target.storage.mark_changed()
 
     def write(self, target: Tensor, value: Tensor) -> None:
@@ -341,7 +349,10 @@ class EagerInterpreter(TensorInterpreter):
             trace.write(target, value)
             return
         array, source = target._array, value._array
-        self._in_order("write", lambda: operator.setitem(array, ..., source))
+        if not self.backend.has_device_memory:
+            array[...] = source
+        else:
+            self._in_order("write", lambda: operator.setitem(array, ..., source))
         target.storage.mark_changed()
 
 

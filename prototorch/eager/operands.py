@@ -97,8 +97,8 @@ _cached_number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
 
 
 def _number_array(value: Any, dtype: str) -> np.ndarray:
-    """A number as an array without dimensions, read-only. 0 is not looked up: it is equal to -0.0."""
-    return _cached_number_array(value, dtype) if value else _make_number_array(value, dtype)
+    """A number as an array without dimensions, read-only. 0.0 is not looked up: it is equal to -0.0."""
+    return _cached_number_array(value, dtype) if value or type(value) is int else _make_number_array(value, dtype)
 
 
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:

@@ -117,9 +117,11 @@ class TapeEntry:
                 t._edge = Edge(self, k)
         results: Sequence[Any] = signature.op.vjp(grads, outputs, inputs, needs, signature.attrs)
         if unpacked and not create_graph:  # what was saved must not become the gradient of a leaf, which is added to
-            own = [id(t) for t in unpacked]
-            if any(id(g) in own for g in results):
-                return [g.interpreter.copy(g) if id(g) in own else g for g in results]
+            for t in unpacked:
+                for g in results:
+                    if g is t:
+                        own = [id(t) for t in unpacked]
+                        return [g.interpreter.copy(g) if id(g) in own else g for g in results]
         return results
 
     def release(self) -> None:

@@ -8,6 +8,7 @@ from prototorch import ops
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.operands import accepts_out, as_operand, cast_to, common_dtype, promote, promote_to_float
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 
 __all__ = ["add", "div", "floor_divide", "fmod", "mul", "pow", "remainder", "sub"]
@@ -136,6 +137,8 @@ def fmod(input: Any, other: Any) -> Any:
 @accepts_out
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power of exponent (torch.pow). Raises UsageError for integers to a negative integer."""
+    if type(input) is Tensor and input.spec.is_float and (type(exponent) is float or type(exponent) is int):
+        return _number_power(input, float(exponent))
     base, power = as_operand(input, "pow"), as_operand(exponent, "pow")
     if isinstance(power, bool | int | float) and not isinstance(base, bool | int | float):
         dtype = common_dtype((base, power))

@@ -28,7 +28,8 @@ def _is_operand(value: Any) -> bool:
 
 def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        if type(other) is Tensor:
+        kind = type(other)
+        if kind is Tensor or kind is float or kind is int:
             function = SYMBOLIC_FUNCTIONS[name]  # neither is a symbol
             return function(other, self) if swap else function(self, other)
         if not _is_operand(other):

@@ -18,8 +18,8 @@ def _check(name: str, *operands: Any, ndims: tuple[int, ...] = ()) -> None:
     for value in operands:
         if not hasattr(value, "interpreter"):
             raise UsageError(f"{name}: expected a tensor, got {type(value).__name__}")
-    types = {str(v.dtype) for v in operands}
-    if len(types) > 1:
+    if any(v.dtype != operands[0].dtype for v in operands[1:]):
+        types = {str(v.dtype) for v in operands}
         raise UsageError(f"{name}: expected tensors of one element type, got {' and '.join(sorted(types))}")
     for value, n in zip(operands, ndims, strict=False):
         if value.ndim != n:
