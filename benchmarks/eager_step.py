@@ -7,7 +7,7 @@
 A step is forward (two products, clamp, squared error), backward, and the update of both weights in `no_grad`; batch 64,
 sizes 1000, 100, 10. It is measured as it stands, and compiled as a whole: by `prototorch.compile`, and by
 `torch.compile`, which needs a C++ compiler. Each side has a process of its own, with the same number of threads;
-PyTorch's have an allocator that keeps its memory (glibc's, by environment). A turn is 20 steps; while one side works,
+PyTorch's have an allocator that keeps its memory (glibc's, by environment). A turn is 100 steps; while one side works,
 the others wait for a line to read. The figures are the median of the turns and the least, of the wall clock and of the
 processor time of the process, which says more where other programs take the processor away (of one thread alone: a
 thread that waits for work takes processor time, too).
@@ -26,7 +26,7 @@ from typing import Any
 
 #: the processes: a module, as it stands or compiled
 SIDES = ("prototorch", "torch", "prototorch compiled", "torch compiled")
-STEPS = 20  # of a turn
+STEPS = 100  # of a turn
 WARM_UP_STEPS = 60
 SIZES = (64, 1000, 100, 10)  # batch, inputs, hidden units, outputs
 SMALL_SIZES = (2, 4, 3, 2)
@@ -116,7 +116,7 @@ def main() -> None:
     """Measure, or be one of the processes that are measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--turns", type=int, default=50)
+    parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)

@@ -204,17 +204,20 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return trace.apply(op, inputs, attrs)
-        key, arrays = [op, tuple(attrs.items()) if attrs else ()], []
         for k, t in enumerate(inputs):
             if t.interpreter is not self:
                 other = t.interpreter
                 if not isinstance(other, EagerInterpreter):
                     return other.apply(op, inputs, attrs)
-                t = self.lift(t)
-                inputs = (*inputs[:k], t, *inputs[k + 1 :])
-            key.append(id(t.spec))
-            arrays.append(t._array)
-        signature = self._signatures.get(tuple(key))
+                inputs = (*inputs[:k], self.lift(t), *inputs[k + 1 :])
+        attrs_key = tuple(attrs.items()) if attrs else ()
+        key: tuple[Any, ...]
+        if len(inputs) == 2:  # as below, in half the time
+            a, b = inputs
+            key, arrays = (op, attrs_key, id(a.spec), id(b.spec)), [a._array, b._array]
+        else:
+            key, arrays = (op, attrs_key, *[id(t.spec) for t in inputs]), [t._array for t in inputs]
+        signature = self._signatures.get(key)
         if signature is None:
             signature = self.find_signature(op, inputs, attrs)
         view = op.array_view(arrays[0], **attrs) if signature.is_view_op else None

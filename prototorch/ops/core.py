@@ -161,11 +161,11 @@ class Op:
         single = len(outputs) == 1
         g = grads[0] if single else tuple(grads)
         y = outputs[0] if single else tuple(outputs)
-        missing = [None] * (len(inputs) - len(self.derivatives))
-        return [
+        results = [
             derivative(g, y, *inputs, **attrs) if need and derivative is not None else None
-            for derivative, need in zip([*self.derivatives, *missing], needs, strict=False)
+            for derivative, need in zip(self.derivatives, needs, strict=False)
         ]
+        return results + [None] * (len(inputs) - len(results))
 
     def vjp_by_decomposition(self, grads: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
                              attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from prototorch import ops
+from prototorch.eager.operands import promote
 from prototorch.eager.registry import FUNCTIONS, tensor_method
 from prototorch.eager.tensor import Tensor
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS
@@ -26,10 +28,20 @@ def _is_operand(value: Any) -> bool:
     return isinstance(value, _OPERANDS) or getattr(value, "interpreter", None) is not None
 
 
+#: operators that are one op on floating-point elements: the short way of the function
+_DIRECT = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply}
+
+
 def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
+    op = _DIRECT.get(name)
+
     def method(self: Any, other: Any) -> Any:
         kind = type(other)
         if kind is Tensor or kind is float or kind is int:
+            if op is not None and self.spec.is_float:
+                a, b = promote(name, self, other)
+                if a.spec.is_float:
+                    return op(b, a) if swap else op(a, b)
             function = SYMBOLIC_FUNCTIONS[name]  # neither is a symbol
             return function(other, self) if swap else function(self, other)
         if not _is_operand(other):
