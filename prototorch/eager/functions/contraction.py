@@ -114,6 +114,7 @@ def _contract(a: Any, a_names: list[str], b: Any, b_names: list[str], needed: se
     """The product of two operands, summed over dimensions that nothing else needs: one product of matrices."""
     a, a_names = _sum_alone(a, a_names, {*b_names, *needed})
     b, b_names = _sum_alone(b, b_names, {*a_names, *needed})
+    a, b = promote("einsum", a, b) if a.dtype != b.dtype else (a, b)
     sizes = {c: n for names, v in ((a_names, a), (b_names, b)) for c, n in zip(names, v.shape, strict=True) if n != 1}
     for names, v in ((a_names, a), (b_names, b)):
         for c, n in zip(names, tuple(v.shape), strict=True):
@@ -128,8 +129,12 @@ def _contract(a: Any, a_names: list[str], b: Any, b_names: list[str], needed: se
 
 
 def _sum_alone(value: Any, names: list[str], others: set[str]) -> tuple[Any, list[str]]:
-    axes = tuple(i for i, c in enumerate(names) if c not in others)
-    return (ops.sum(value, axis=axes) if axes else value), [c for c in names if c in others]
+    """An operand without the dimensions that no other needs; sums of integers are int64, those of one element stay."""
+    alone = [i for i, c in enumerate(names) if c not in others]
+    wide = tuple(i for i in alone if value.shape[i] != 1)
+    value = sum(value, wide, keepdim=True) if wide else value
+    kept = tuple(n for i, n in enumerate(value.shape) if i not in alone)
+    return (ops.reshape(value, shape=kept) if alone else value), [c for c in names if c in others]
 
 
 def _arrange(value: Any, names: list[str], groups: tuple[list[str], ...], sizes: dict[str, int]) -> Any:

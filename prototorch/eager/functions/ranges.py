@@ -56,11 +56,14 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype
     is_integer = all(isinstance(v, int) for v in (first, last, by))
     target = as_dtype(dtype) if dtype is not None else as_dtype("int64") if is_integer else get_default_dtype()
     target = out.dtype if dtype is None and out is not None else target
-    if not target.is_floating_point:
+    if target == "int64":
         first, last, by = int(first), int(last), int(by)
-        if by == 0:
-            raise UsageError(f"arange: a step of {step} is 0 in {target!r}")
-    count = -((first - last) // by) if not target.is_floating_point else math.ceil((last - first) / by)
+    if int(by) == 0 and not target.is_floating_point:
+        raise UsageError(f"arange: a step of {step} is 0 in {target!r}")
+    # only int64 drops the fractions before the elements are counted, as in PyTorch
+    count = -((first - last) // by) if target == "int64" else math.ceil((last - first) / by)
+    if not target.is_floating_point:
+        first, by = int(first), int(by)
     if count > _LARGEST:
         raise ResourceError(f"arange: {count} elements from {first} to {last}")
     numbers = first + np.arange(count, dtype="float64" if target.is_floating_point else "int64") * by

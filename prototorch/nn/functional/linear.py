@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.dims import normalize_dim
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.functions.random import uniform_elements
 from prototorch.eager.operands import cast_to
@@ -114,7 +115,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     if not dtype.is_floating_point:
         raise UsageError(f"cosine_similarity: expected floating-point elements, got {dtype!r}")
     x1, x2 = FUNCTIONS["broadcast_tensors"](cast_to(x1, dtype), cast_to(x2, dtype))
-    axis = dim % max(x1.ndim, 1)
+    axis: Any = normalize_dim(dim, x1.ndim, "cosine_similarity")
+    axis = axis if x1.ndim else ()
 
     def unit(x: Any) -> Any:
         norm = ops.stop_gradient(ops.sqrt(ops.sum(ops.square(x), axis=axis, keepdims=True)))

@@ -97,10 +97,14 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
                       size_average: bool | None = None, reduce: bool | None = None,
                       reduction: str = "mean") -> Any:  # fmt: skip
     """The sum over other classes of max(0, margin - input[label] + input[class])^p, divided by the number of classes:
-    input [batch, classes], target [batch]. p: 1 or 2. weight: a factor for each class."""
+    input [batch, classes], target [batch]; or [classes] and a target [] or [1]. p: 1 or 2. weight: a factor for each
+    class."""
     reduction = check_reduction("multi_margin_loss", reduction, size_average, reduce)
     if p not in (1, 2):
         raise UsageError(f"multi_margin_loss: p must be 1 or 2, got {p!r:.60}")
+    check_input(input, "multi_margin_loss")
+    if input.ndim == 1 and tuple(getattr(target, "shape", ())) == (1,):
+        input = ops.expand_dims(input, axis=0)
     x, labels = _labels("multi_margin_loss", input, target, 0)
     classes = x.shape[1]
     own = ops.take_along_axis(x, ops.expand_dims(labels, axis=-1))

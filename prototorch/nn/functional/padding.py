@@ -44,6 +44,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
                 raise ShapeError(f"pad: padding {max(a, b)} exceeds the size {n} that is repeated")
     if any(n + a + b < 0 for n, (a, b) in zip(input.shape, ends, strict=True)):
         raise ShapeError(f"pad: {list(pairs)} removes more elements than {list(input.shape)} has")
+    if mode == "circular" and min(pairs) < 0:  # what is left repeats
+        left = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.shape, ends, strict=True))
+        input, pairs = input[left], tuple(max(n, 0) for n in pairs)
+        ends = [(max(a, 0), max(b, 0)) for a, b in ends]
     positive = [(max(a, 0), max(b, 0)) for a, b in ends]
     if not any(map(any, ends)):
         return input * 1 if input.spec.is_float else FUNCTIONS["clone"](input)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
+from prototorch.eager.registry import FUNCTIONS
 from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.nn.arguments import as_sizes, check_input
 from prototorch.nn.functional.adaptive_pooling import (
@@ -86,7 +87,8 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
 
     mode: "nearest", "nearest-exact", "area", "linear" (3 dimensions), "bilinear", "bicubic" (4), "trilinear" (5).
     align_corners: whether the corner elements keep their places. recompute_scale_factor: use the ratio of the sizes.
-    antialias: for "bilinear" and "bicubic". Raises UsageError and ShapeError for what does not fit.
+    antialias: for "bilinear" and "bicubic", which also take images of uint8 and round the result. Raises UsageError and
+    ShapeError for what does not fit.
     """
     check_input(input, "interpolate")
     if mode not in _MODES:
@@ -107,7 +109,15 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     if mode == "area":
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[rank - 1](input, new)
     x = input
-    for k, (n, factor) in enumerate(zip(new, factors, strict=True)):
+    is_image = mode in _RANKS and not x.spec.is_float
+    axes = list(enumerate(zip(new, factors, strict=True)))
+    if is_image:
+        if str(x.dtype) != "uint8" or rank != 2:
+            raise UsageError(f"interpolate: mode {mode!r} needs floating-point elements (images also uint8), got "
+                             f"{x.dtype!r}")  # fmt: skip
+        x = ops.cast(x, dtype="float32")
+        axes.reverse()  # rows first, each axis rounded, as PyTorch does
+    for k, (n, factor) in axes:
         have = x.shape[2 + k]
         scale = have / n if factor is None else 1 / factor
         if mode in ("nearest", "nearest-exact"):
@@ -121,7 +131,9 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
         kind = "cubic" if mode == "bicubic" else "linear"
         build = partial(compute, have, n, scale, kind, bool(align_corners))
         x = map_axis(x, LazyArray((n, have), str(x.dtype), build), 2 + k)
-    return x
+        if is_image:
+            x = ops.clip(FUNCTIONS["floor"](x + 0.5), low=0.0, high=255.0)
+    return ops.cast(x, dtype="uint8") if is_image else x
 
 
 def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",

@@ -63,8 +63,9 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
-def assert_same(ours: Any, theirs: Any, what: str, exact_dtype: bool = True, factor: float = 1.0) -> None:
-    """Values, shapes and element types of results are equal."""
+def assert_same(ours: Any, theirs: Any, what: str, exact_dtype: bool = True, factor: float = 1.0,
+                rounding: int = 0) -> None:  # fmt: skip
+    """Values, shapes and element types of results are equal; integers differ by at most ``rounding``."""
     mine, reference = flat(ours), flat(theirs)
     assert len(mine) == len(reference), f"{what}: {len(mine)} results, expected {len(reference)}"
     for a, b in zip(mine, reference, strict=True):
@@ -76,10 +77,14 @@ def assert_same(ours: Any, theirs: Any, what: str, exact_dtype: bool = True, fac
         assert isinstance(a, pt.Tensor), f"{what}: {type(a).__name__}, expected a tensor"
         assert tuple(a.shape) == tuple(b.shape), f"{what}: shape {tuple(a.shape)}, expected {tuple(b.shape)}"
         assert not exact_dtype or str(a.dtype) == dtype, f"{what}: {a.dtype}, expected {dtype}"
-        rtol, atol = TOLERANCES.get(dtype, (0, 0))
-        got = np.asarray(a.detach().numpy()).astype("float64") if dtype in TOLERANCES else a.numpy()
-        want = b.detach().clone().double().numpy() if dtype in TOLERANCES else b.numpy()
+        rtol, atol = TOLERANCES.get(dtype, (0, rounding))
+        got = np.asarray(a.detach().numpy()).astype("float64") if dtype in TOLERANCES else _numbers(a, rounding)
+        want = b.detach().clone().double().numpy() if dtype in TOLERANCES else _numbers(b, rounding)
         np.testing.assert_allclose(got, want, rtol=rtol * factor, atol=atol * factor, equal_nan=True, err_msg=what)
+
+
+def _numbers(value: Any, rounding: int) -> np.ndarray:
+    return value.numpy().astype("int64") if rounding else value.numpy()
 
 
 def describe(value: Any) -> str:
@@ -94,7 +99,7 @@ def describe(value: Any) -> str:
 
 
 def run_sample(ours: Callable[..., Any], theirs: Callable[..., Any], sample: Any, gradient: bool = False,
-               factor: float = 1.0) -> None:  # fmt: skip
+               factor: float = 1.0, rounding: int = 0) -> None:  # fmt: skip
     """Run a sample on both sides and compare. Raises UnsupportedSampleError for one that is not for us."""
     what = f"({describe(sample.input)}, {describe(sample.args)}, {describe(sample.kwargs)})"
     leaves: list[tuple[Any, Any]] = []
@@ -105,7 +110,7 @@ def run_sample(ours: Callable[..., Any], theirs: Callable[..., Any], sample: Any
     result = ours(input_, *args, **kwargs)
     output = sample.output_process_fn_grad
     expected, result = output(expected), output(result)
-    assert_same(result, expected, what, factor=factor)
+    assert_same(result, expected, what, factor=factor, rounding=rounding)
     if gradient:
         compare_gradients(result, expected, leaves, what, factor)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prototorch.errors import PrototorchError, UsageError
+from prototorch.errors import PrototorchError, ShapeError, UsageError
 from tests.eager.op_db.compare import UnsupportedSampleError, describe, flat, run_sample, to_ours
 from tests.eager.op_db.known import (
     ADAPTERS,
@@ -20,7 +20,9 @@ from tests.eager.op_db.known import (
     NO_ERRORS,
     NO_ERRORS_ANYWHERE,
     RANDOM,
+    RANDOM_SAMPLES,
     REFUSALS,
+    ROUNDED,
     VARIANTS_LEFT_OUT,
 )
 from tests.eager.op_db.missing import missing_names
@@ -48,15 +50,16 @@ def compare_samples(name: str, limit: int, dtypes: tuple[str, ...]) -> int:
             gradient = dtype == "float64" and info.supports_autograd and name not in RANDOM
             for sample in samples(info, dtype, limit, gradient):
                 try:
-                    if name in RANDOM:
+                    if name in RANDOM or (name in RANDOM_SAMPLES and RANDOM_SAMPLES[name](sample)):
                         compare_shapes(function, info.op, sample)
                     else:
-                        factor = LOOSE.get(name, 1.0) if dtype == "float32" else 1.0
-                        run_sample(function, info.op, sample, gradient, factor)
+                        factor = LOOSE.get(name, 1.0) if dtype == "float32" else LOOSE.get((name, dtype), 1.0)
+                        rounding = ROUNDED.get(name, 0) if dtype == "uint8" else 0
+                        run_sample(function, info.op, sample, gradient, factor, rounding)
                     count += 1
                 except UnsupportedSampleError:
                     continue
-                except UsageError as error:
+                except (UsageError, ShapeError) as error:
                     if REFUSALS.get(name, "nothing") not in str(error):
                         raise
     return count
