@@ -29,7 +29,8 @@ def _is_operand(value: Any) -> bool:
 
 
 #: operators that are one op on floating-point elements: the short way of the function
-_DIRECT = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply}
+_DIRECT = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply, "eq": ops.equal, "ne": ops.not_equal,
+           "lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}  # fmt: skip
 
 
 def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
