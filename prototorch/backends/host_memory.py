@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from prototorch.errors import UsageError
+from prototorch.errors import ResourceError, UsageError
 
 ENV_VAR = "PROTOTORCH_MEMORY"
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -25,6 +25,13 @@ def free_bytes(root: Path = Path("/")) -> int | None:
         return _parse_limit(limit)
     limits = [n for n in (_available_bytes(root), *_cgroup_limits(root), _address_space_limit(root)) if n is not None]
     return max(0, min(limits)) if limits else None
+
+
+def check_free(nbytes: int, what: str) -> None:
+    """Raise ResourceError where fewer bytes can be allocated. what: what needs them, as the error names it."""
+    free = free_bytes()
+    if free is not None and nbytes > free:
+        raise ResourceError(f"{what} needs {nbytes:,} bytes of memory, and {free:,} are free")
 
 
 def _parse_limit(text: str) -> int | None:

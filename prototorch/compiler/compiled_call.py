@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends import host_memory
 from prototorch.backends.core import Backend
 from prototorch.compiler.gradient import CompiledGradient
 from prototorch.compiler.guards import Guards
@@ -38,6 +39,7 @@ class CompiledCall:
                  backend: Backend, name: str):  # fmt: skip
         self.result, self.guards, self._host = result, guards, trace.host
         self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
+        host_memory.check_free(self.plan.arena_bytes + self.plan.persistent_bytes, f"the plan of {name}")
         captured = list(trace.captured.values())
         self._captured = [(c.tensor, c.array) for c in captured]
         self._leaves = _grad_guards(trace, captured)

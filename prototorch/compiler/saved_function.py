@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.devices import backend_for
+from prototorch.backends.host_memory import check_free
 from prototorch.compiler.saved_graph import decode_graph, encode_graph, unify
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -18,7 +19,7 @@ from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
-from prototorch.errors import ModelFileError, ResourceError, ShapeError, UsageError
+from prototorch.errors import ModelFileError, ShapeError, UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
@@ -97,6 +98,26 @@ def _fill(template: Any, tensors: Sequence[Tensor]) -> Any:
     return value
 
 
+def _check_template(template: Any, count: int) -> None:
+    """Raise ValueError for what is no template of a result of so many tensors."""
+    if not isinstance(template, dict) or len(template) != 1:
+        raise ValueError(f"a part of its result is {template!r:.60}")
+    ((kind, value),) = template.items()
+    if kind in ("list", "tuple", "dict") and isinstance(value, list):
+        pairs = [v if isinstance(v, list) else [] for v in value] if kind == "dict" else [["", v] for v in value]
+        if all(len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+            for _, one in pairs:
+                _check_template(one, count)
+            return
+    is_number = kind == "tensor" and type(value) is int and 0 <= value < count
+    if not is_number and not (kind == "value" and (value is None or isinstance(value, bool | int | float | str))):
+        raise ValueError(f"a part of its result is {template!r:.60}")
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
 def save_function(function: Callable[..., Any], specs: Sequence[Spec], path: str | PathLike[str], name: str) -> None:
     """Trace a function for arguments of these specs, and write its graph with the tensors that it reads.
 
@@ -135,6 +156,11 @@ class LoadedFunction:
         self._constants = {p: a for p, a in arrays.items() if p.startswith("constant/")}
         self.states = {n: np.array(arrays[f"state/{n}".replace(":", "_")]) for n in content["states"]}
         self._runs: dict[tuple[Spec, ...], Any] = {}
+        arguments, keys = content["arguments"], content["keys"]
+        if not isinstance(arguments, list) or not _are_names(keys) or (is_batched and not arguments):
+            raise ValueError("its arguments are no list, or its keys no names")
+        self._input_names = {*(f"argument:{k}" for k in range(len(arguments))), *keys, *self.states}
+        _check_template(content["result"], len(content["graph"]["outputs"]))
         self._run_for(self._specs(None if not is_batched else 2))
 
     def _specs(self, batch: int | None) -> tuple[Spec, ...]:
@@ -158,9 +184,11 @@ class LoadedFunction:
             backend = backend_for("cpu")
             outputs = {f"{k}": v for k, v in enumerate(found.outputs)}
             plan = make_plan(found.graph, outputs, found.updates, backend)
-            free = backend.free_bytes()
-            if free is not None and plan.arena_bytes + plan.persistent_bytes > free:
-                raise ResourceError(f"{self.name} needs {plan.arena_bytes:,} bytes, and {free:,} are free")
+            inputs = sum(value.spec.nbytes for value in plan.inputs.values())
+            check_free(inputs + plan.arena_bytes + plan.persistent_bytes, self.name)
+            for name in plan.inputs:
+                if name not in self._input_names:
+                    raise ModelFileError(f"{self.path}: nothing gives its input {name!r:.40}")
             for name, value in plan.states.items():
                 array = self.states.get(name)
                 if array is None or Spec(array.shape, array.dtype.name) != value.spec:

@@ -13,11 +13,13 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import prod
 from typing import Any, NoReturn
 from zlib import crc32
 
 import numpy as np
 
+from prototorch.backends.host_memory import check_free
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import cpu_interpreter
@@ -87,8 +89,9 @@ def weights_of(layer: Layer) -> dict[str, Any]:
 
 def weight_tensor(array: np.ndarray, requires_grad: bool = True, storage: Storage | None = None) -> Tensor:
     """A tensor for a weight, of the array itself without a copy."""
-    interpreter = cpu_interpreter()
-    made = interpreter.wrap(interpreter.backend.asarray(array), storage)
+    with outside_trace():  # it outlives the call
+        interpreter = cpu_interpreter()
+        made = interpreter.wrap(interpreter.backend.asarray(array), storage)
     made._requires_grad = requires_grad
     return made
 
@@ -138,6 +141,7 @@ class EagerContext:
                 initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
                 with outside_trace():
                     rng = default_keys.next_generator()
+                check_free(4 * prod(shape), f"the weight {full!r} {list(shape)}")
                 values = initializer.values(tuple(shape), rng, fans or compute_fans(tuple(shape)))
             array = np.array(values, dtype=dtype or self._dtype)
             requires_grad = is_trained and array.dtype.kind == "f"

@@ -8,13 +8,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from prototorch.backends import host_memory
+from prototorch.compiler.trace import TraceInterpreter
 from prototorch.eager.backward import run_backward
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
+from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.layer_call import layer_state, training, weight_tensor
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import UsageError
+from prototorch.eager.tracing import active_trace
+from prototorch.errors import ResourceError, UsageError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor, calls_before
 from prototorch.graph.symbolic_functions import (
     SYMBOLIC_FUNCTIONS,
@@ -62,8 +66,29 @@ class Evaluation:
         self.rates = dict(zip((c.number for c in program.minimizers), zip(rates, steps, strict=True), strict=True))
         self.assignments: list[tuple[Tensor, Tensor]] = []
 
-    def build(self) -> None:
-        """Create the weights of layers and the slots of optimizers, and change nothing else."""
+    @classmethod
+    def build(cls, program: StaticProgram, inputs: Sequence[SymbolicTensor], feeds: Sequence[Tensor]) -> None:
+        """Create the weights of layers and the slots of optimizers; all else is traced, and nothing of it computed.
+
+        Raises ResourceError where a weight, or a value of a call, would need more memory than there is.
+        """
+        trace = TraceInterpreter(cpu_interpreter())
+        values = {s.number: trace.input(f"argument:{k}", f.spec)
+                  for k, (s, f) in enumerate(zip(inputs, feeds, strict=True))}  # fmt: skip
+        rates = [tensor(0.0)] * len(program.minimizers)
+        token = active_trace.set(trace)
+        try:
+            cls(program, values, rates, rates)._build()
+        except MemoryError as error:
+            if isinstance(error, ResourceError):
+                raise
+            raise ResourceError(f"the graph needs more memory than there is: {error!s:.200}") from None
+        finally:
+            active_trace.reset(token)
+            trace.restore_grads()
+
+    def _build(self) -> None:
+        free = host_memory.free_bytes()
         with training(False), no_grad():
             for call in self.program.calls:
                 if isinstance(call, MinimizeCall):
@@ -74,7 +99,12 @@ class Evaluation:
                     targets = [self.value(s) for s in call.targets]
                     self.values[call.number] = tuple(t.interpreter.zeros(t.spec) for t in targets)
                 else:
-                    self.values[call.number] = self._compute(call)
+                    self.values[call.number] = value = self._compute(call)
+                    need = sum(t.spec.nbytes for t in (value if isinstance(value, tuple | list) else (value,))
+                               if isinstance(t, Tensor))  # fmt: skip
+                    if free is not None and need > free:
+                        raise ResourceError(f"{call.title} in a graph needs {need:,} bytes of memory, and {free:,} are "
+                                            "free")  # fmt: skip
 
     def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
         """Compute all calls, and give the values of the outputs; assignments take place at the end."""
@@ -174,6 +204,7 @@ class Evaluation:
     def _slots(self, call: MinimizeCall, name: str, weight: Tensor) -> dict[str, Tensor]:
         """The optimizer's state of a weight, created where there is none yet."""
         if name not in call.slots:
+            host_memory.check_free(weight.spec.nbytes, f"the state of {type(call.optimizer).__name__} of {name!r}")
             arrays = call.optimizer.initial_slots(weight_spec(name, weight))
             call.slots[name] = {k: weight_tensor(np.array(a), False) for k, a in arrays.items()}
         return call.slots[name]

@@ -84,14 +84,15 @@ class StaticGraph:
     def __call__(self, *arrays: Any) -> Any:
         """The values of the outputs for these arrays: one array, or a list where a list of outputs was given.
 
-        Raises UsageError for another number of arrays, and ShapeError for one that does not fit its input.
+        Raises UsageError for another number of arrays, ShapeError for one that does not fit its input, and
+        ResourceError, before anything is computed, where the graph needs more memory than there is.
         """
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
         feeds = [self._feed(symbol, array) for symbol, array in zip(self.inputs, arrays, strict=True)]
         rules = tuple(zip(*map(next_step, self.program.minimizers), strict=True)) or ((), ())
         if not self._is_built:
-            Evaluation(self.program, {s.number: f for s, f in zip(self.inputs, feeds, strict=True)}, *rules).build()
+            Evaluation.build(self.program, self.inputs, feeds)
             self._is_built = True
         values = self._run(feeds, *rules)
         for call in self.program.minimizers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import ModelFileError, UsageError
+from prototorch.errors import ModelFileError, ResourceError, UsageError
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS
 from prototorch.storage import container
 
@@ -75,3 +76,45 @@ def test_an_out_argument_does_not_reach_the_caller(tmp_path: Path) -> None:
     fed = pt.ones(2, 4)
     load(tmp_path, [function("zeros", 2, 4, out=X)])(fed)
     assert (fed.numpy() == 1).all()
+
+
+def doubled(times: int) -> list[dict[str, Any]]:
+    return [function("cat", [{"symbol": [n, 0]}, {"symbol": [n, 0]}]) for n in range(1, times + 1)]
+
+
+LARGE = {
+    "doubled values": doubled(40), "a tile": [function("tile", X, [2**20, 2**20])],
+    "a value in a call": [function("sum", {"symbol": [2, 0]})],
+    "a weight": [{"kind": "layer", "layer": 0, "text": "Dense { units: 100000000000 }", "weights": {},
+                  "inputs": [[1, 0]]}],
+}  # fmt: skip
+LARGE["a value in a call"].insert(0, function("tile", X, [2**20, 2**20]))
+
+
+@pytest.mark.parametrize("calls", LARGE.values(), ids=LARGE.keys())
+def test_a_graph_larger_than_the_memory_is_refused(tmp_path: Path, calls: list[dict[str, Any]]) -> None:
+    graph = load(tmp_path, calls)
+    start = time.perf_counter()
+    with pytest.raises(ResourceError, match="memory"):
+        graph(ONES)
+    assert time.perf_counter() - start < 10
+
+
+def test_the_plan_of_a_graph_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load(tmp_path, [function("tile", X, [2**16, 1]), function("sin", {"symbol": [2, 0]}),
+                            function("matmul", {"symbol": [3, 0]}, {"array": "a"})],
+                 a=np.ones((4, 4), np.float32))  # fmt: skip
+    monkeypatch.setenv("PROTOTORCH_MEMORY", "2100000")
+    with pytest.raises(ResourceError, match=r"the plan of .* needs"):
+        graph(ONES)
+    monkeypatch.setenv("PROTOTORCH_MEMORY", "20000000")
+    assert graph(ONES).shape == (2**17, 4)
+
+
+def test_building_draws_no_random_numbers() -> None:
+    x = pt.Input((4,))
+    graph = pt.Graph([x], pt.rand_like(x))
+    pt.manual_seed(3)
+    first = graph(ONES)
+    pt.manual_seed(3)
+    np.testing.assert_array_equal(graph(ONES), first)

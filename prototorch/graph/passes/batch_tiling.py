@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from math import isqrt
 from typing import Any, NamedTuple
 
 from prototorch.errors import ShapeError
@@ -43,6 +44,12 @@ def tile_batch(graph: Graph, context: PassContext) -> bool:
         return False
     graph.rebuild(nodes)
     return True
+
+
+def _divisors(number: int) -> list[int]:
+    """The divisors of a number, ascending; of one beyond 2**32 only those up to 2**16 and their counterparts."""
+    small = [n for n in range(1, min(isqrt(number), 1 << 16) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 class _NodeBytes(NamedTuple):
@@ -85,7 +92,7 @@ class _BatchTiling:
     def _slice_counts(self) -> list[int]:
         """For each node the samples of a slice, the whole batch where it is no part of a loop: the cheapest way through
         all of them (dynamic programming), counted in bytes that come from memory."""
-        sizes = [count for count in range(1, self.batch + 1) if self.batch % count == 0]
+        sizes = _divisors(self.batch)
         spent = dict.fromkeys(sizes, 0.0)
         steps: list[dict[int, int]] = []  # for each node and size the size before
         live = self._live_sample_bytes()

@@ -8,7 +8,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.eager.in_place import assign
 from prototorch.eager.operands import cast_to, to_float
-from prototorch.eager.registry import FUNCTIONS, in_place_form, tensor_function
+from prototorch.eager.registry import FUNCTIONS, in_place_form, takes_symbols, tensor_function
 from prototorch.eager.tape import next_entry_number
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
@@ -197,4 +197,4 @@ elu_, selu_, celu_ = in_place_form(elu, "elu_"), in_place_form(selu, "selu_"), i
 hardtanh_, leaky_relu_ = in_place_form(hardtanh, "hardtanh_"), in_place_form(leaky_relu, "leaky_relu_")
 threshold_ = in_place_form(threshold, "threshold_")
 for _form in (relu_, selu_, celu_, threshold_):
-    FUNCTIONS.setdefault(_form.__name__, _form)
+    FUNCTIONS.setdefault(_form.__name__, takes_symbols(_form, _form.__name__, symbolic=False))
