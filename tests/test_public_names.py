@@ -11,6 +11,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.eager.namespace import NAMES as TENSOR_NAMES
+from prototorch.eager.registry import FUNCTIONS
 
 NAMES = {
     "prototorch": """
@@ -137,7 +138,8 @@ def _tensor_names(name: str) -> set[str]:
     """PyTorch's names, which tests/eager and tests/nn compare with PyTorch itself."""
     if name == "nn":
         return set(pt.nn.__all__) - {"LayerChild"}
-    return set(TENSOR_NAMES) if name == "prototorch" else set()
+    functions = set(FUNCTIONS)  # some are nn.functional's, which the package offers, too
+    return {*TENSOR_NAMES, *functions} if name == "prototorch" else set()
 
 
 def module_of(name: str):
