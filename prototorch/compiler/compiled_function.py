@@ -69,6 +69,7 @@ class CompiledFunction:
         host = _host_of(tensors)
         guards = Guards(self.function, (*args, *options.values()))
         trace = TraceInterpreter(host)
+        trace.large_arrays = guards.large_arrays
         leaves = {**guards.tensors, **{id(t): t for t in tensors}}
         trace.initial_grads.update({k: t.grad for k, t in leaves.items() if t.requires_grad and t.is_leaf})
         traced: dict[int, Tensor] = {}
@@ -158,6 +159,15 @@ class CompiledModule(CompiledFunction):
         if name == "function":
             raise AttributeError(name)
         return getattr(self.function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "__wrapped__" in self.__dict__ and name != "_last_specs":  # it is complete
+            setattr(self.function, name, value)
+        else:
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self.function, name)
 
 
 def _host_of(tensors: list[Tensor]) -> EagerInterpreter:

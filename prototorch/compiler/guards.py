@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import types
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
+from itertools import repeat
+from operator import eq, is_
 from typing import Any
 
 import numpy as np
 
+from prototorch.compiler.own_code import global_names, is_own_code
 from prototorch.eager.dtype import DType
 from prototorch.eager.tensor import Tensor
 from prototorch.layers.base import Layer
@@ -18,15 +22,15 @@ from prototorch.optim.optimizer import Optimizer
 __all__ = ["Guards"]
 
 MAX_ITEMS = 20_000  # that are looked at from one function
+MAX_ARRAY_BYTES = 2**16  # of an array of NumPy whose elements are compared
 _ABSENT = object()
 _VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), DType)
-_OPAQUE = (types.ModuleType, type, type(inspect.unwrap), types.BuiltinFunctionType, types.MethodType, np.ndarray,
-           np.generic, Layer)  # fmt: skip
+_OPAQUE = (types.BuiltinFunctionType, np.generic, Layer)
 
 
 class Guards:
     """The numbers, strings and objects that a function reaches: by its closure, its global names, the object that it is
-    a method of, and the modules, lists, dicts and other objects in these.
+    a method of, and the modules, lists, dicts, functions, classes and other objects in these.
 
     ``by_value`` are items that count by value, ``objects`` those that count as the object that they are. Each is a
     container (a dict or a list), a key, the value, and the path that messages name.
@@ -37,30 +41,24 @@ class Guards:
         self.objects: list[tuple[Any, Any, Any, str]] = []
         self.zeros: list[tuple[Any, Any, bool, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
+        self.arrays: list[tuple[np.ndarray, bytes, str]] = []
+        self.large_arrays: list[tuple[np.ndarray, str]] = []
         self.tensors: dict[int, Tensor] = {}
         self._visited: set[int] = set()
         self._waiting: deque[tuple[Any, str]] = deque()
-        self._visit_function(function)
+        owner = getattr(function, "__self__", None)
+        if owner is not None:
+            self._visit(owner, "self")
+        self._function = function = getattr(function, "__func__", function)
+        self._visit(function, getattr(function, "__name__", type(function).__name__))
         for k, value in enumerate(arguments):
             self._visit(value, f"argument {k}")
         while self._waiting:  # level by level: chains of objects may be of any length, and paths are the shortest ones
             self._open(*self._waiting.popleft())
-
-    def _visit_function(self, function: Any) -> None:
-        owner = getattr(function, "__self__", None)
-        if owner is not None:
-            self._visit(owner, "self")
-        function = inspect.unwrap(getattr(function, "__func__", function))
-        bytecode = getattr(function, "__code__", None)
-        if bytecode is None:  # an object that is called: a module
-            self._visit(function, type(function).__name__)
-            return
-        names = function.__globals__
-        for name in bytecode.co_names:
-            if name in names:
-                self._item(names, name, names[name], name)
-        for name, cell in zip(bytecode.co_freevars, function.__closure__ or (), strict=True):
-            self._item(cell, name, _cell_contents(cell), name)
+        items = [*self.by_value, *self.objects]
+        self._in_dicts = _columns([i for i in items if isinstance(i[0], dict)])
+        self._elsewhere = [i for i in items if not isinstance(i[0], dict)]
+        self._sized = [s[0] for s in self.sizes], [s[1] for s in self.sizes]
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
         (self.by_value if isinstance(value, _VALUE_TYPES) else self.objects).append((container, key, value, path))
@@ -85,8 +83,69 @@ class Guards:
                 self._visit(v, f"{path}[{k}]")
         elif isinstance(value, Optimizer):
             self._visit_optimizer(value, path)
-        elif isinstance(getattr(value, "__dict__", None), dict) and not type(value).__module__.startswith("_"):
-            self._container(vars(value), vars(value).items(), path, ".{}")
+        elif isinstance(value, np.ndarray):
+            self._visit_array(value, path)
+        elif isinstance(value, types.MethodType):
+            self._visit(value.__self__, f"{path}.__self__")
+            self._visit(value.__func__, path)
+        elif isinstance(value, partial):
+            for part in (value.func, value.args, value.keywords):
+                self._visit(part, path)
+        elif isinstance(value, types.FunctionType):
+            self._visit_function(value, path)
+        elif isinstance(value, type):
+            self._visit_class(value, path)
+        elif not isinstance(value, types.ModuleType):
+            self._visit_object(value, path)
+
+    def _visit_object(self, value: Any, path: str) -> None:
+        kind = type(value)
+        attributes = getattr(value, "__dict__", None)
+        if isinstance(attributes, dict) and "__wrapped__" in attributes:  # what is compiled, or kept by a cache
+            self._visit(attributes["__wrapped__"], path)
+            return
+        self._visit(kind, kind.__name__)
+        if kind.__module__.startswith("_") and kind.__module__ in sys.stdlib_module_names:
+            return
+        if isinstance(attributes, dict):
+            self._container(attributes, attributes.items(), path, ".{}")
+        for base in kind.__mro__:
+            for name, member in vars(base).items():
+                if isinstance(member, types.MemberDescriptorType) and is_own_code(base.__module__):
+                    self._item(value, member, _item(value, member), f"{path}.{name}")
+
+    def _visit_class(self, value: type, path: str) -> None:
+        for base in value.__mro__:
+            if is_own_code(base.__module__) and (base is value or id(base) not in self._visited):
+                self._visited.add(id(base))
+                own = vars(base)
+                self._container(own, [i for i in own.items() if i[0] in ("__call__", "__init__") or i[0][:2] != "__"],
+                                path, ".{}")  # fmt: skip
+
+    def _visit_function(self, function: types.FunctionType, path: str) -> None:
+        if vars(function):
+            self._container(vars(function), vars(function).items(), path, ".{}")
+        if not is_own_code(function.__module__) and function is not self._function:
+            return
+        names, found = function.__globals__, global_names(function.__code__)
+        for name in found:
+            if name in names:
+                value = names[name]
+                self._item(names, name, value, name)
+                if isinstance(value, types.ModuleType) and is_own_code(value.__name__):
+                    for key in found:
+                        if key in vars(value):
+                            self._item(vars(value), key, vars(value)[key], f"{name}.{key}")
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            self._item(cell, name, _cell_contents(cell), name)
+
+    def _visit_array(self, array: np.ndarray, path: str) -> None:
+        if array.nbytes > MAX_ARRAY_BYTES:
+            self.large_arrays.append((array, path))
+        elif array.dtype.hasobject:
+            self._visit(array.tolist(), path)
+        else:
+            self.arrays.append((array, array.tobytes(), path))
 
     def _visit_optimizer(self, optimizer: Optimizer, path: str) -> None:
         """Of the numbers in its groups, which each call reads anew, it counts whether they are 0."""
@@ -109,6 +168,19 @@ class Guards:
 
     def failure(self) -> str:
         """What has changed, with its path; "" where nothing has."""
+        return "" if self._is_same() else self._difference()
+
+    def _is_same(self) -> bool:
+        containers, keys, values = self._in_dicts
+        return (
+            all(map(eq, map(len, self._sized[0]), self._sized[1]))
+            and all(map(is_, map(dict.get, containers, keys, repeat(_ABSENT)), values))
+            and all(_item(container, key) is value for container, key, value, _ in self._elsewhere)
+            and all(array.tobytes() == known for array, known, _ in self.arrays)
+            and all((not group.get(key)) is is_zero for group, key, is_zero, _ in self.zeros)
+        )
+
+    def _difference(self) -> str:
         for container, size, path in self.sizes:
             if len(container) != size:
                 return f"{path} has {len(container)} items, and had {size}"
@@ -122,6 +194,9 @@ class Guards:
         for container, key, value, path in self.objects:
             if _item(container, key) is not value:
                 return f"{path} is another object"
+        for array, known, path in self.arrays:
+            if array.tobytes() != known:
+                return f"elements of the array {path} are others"
         return ""
 
 
@@ -130,7 +205,18 @@ def _item(container: Any, key: Any) -> Any:
         return container.get(key, _ABSENT)
     if isinstance(container, types.CellType):
         return _cell_contents(container)
+    if isinstance(container, types.MappingProxyType):
+        return container.get(key, _ABSENT)
+    if isinstance(key, types.MemberDescriptorType):
+        try:
+            return key.__get__(container)
+        except AttributeError:  # it has no value yet
+            return _ABSENT
     return container[key]
+
+
+def _columns(items: list[tuple[Any, Any, Any, str]]) -> tuple[list[Any], list[Any], list[Any]]:
+    return [i[0] for i in items], [i[1] for i in items], [i[2] for i in items]
 
 
 def _cell_contents(cell: types.CellType) -> Any:

@@ -68,6 +68,7 @@ class TraceInterpreter(TensorInterpreter):
         self._number_names: dict[tuple[int, str], str] = {}
         self.tensors: list[weakref.ref[Tensor]] = []
         self.initial_grads: dict[int, Tensor | None] = {}  # of leaves from outside, by id
+        self.large_arrays: Sequence[tuple[np.ndarray, str]] = ()  # from outside, whose elements no call compares
         self.num_keys = 0
         self.keys: dict[int, tuple[RandomKeys, list[str]]] = {}  # inputs that are drawn at each call
 
@@ -154,6 +155,13 @@ class TraceInterpreter(TensorInterpreter):
 
     def constant(self, array: Any) -> Tensor:
         """A tensor whose elements are known now."""
+        for large, path in self.large_arrays:
+            if isinstance(array, np.ndarray) and np.may_share_memory(array, large):
+                raise UsageError(
+                    f"the array {path} {list(large.shape)} of NumPy becomes a tensor in a compiled function, which "
+                    "would keep its elements as they are now; make the tensor outside, from_numpy(array), of the same "
+                    "memory, or pass it as an argument"
+                )
         made = array if isinstance(array, LazyArray) else np.array(array, order="C")
         value = self.graph.constant(made)
         return self.new_tensor(TracedArray(value, value.spec))
