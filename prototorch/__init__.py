@@ -69,6 +69,7 @@ _PUBLIC = {
     "data": ("prototorch.data", ""),
     "optim": ("prototorch.optim", ""),
     "utils": ("prototorch.utils", ""),
+    "func": ("prototorch.func", ""),
     "caffe": ("prototorch.caffe", ""),
 }
 

@@ -85,7 +85,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
     # ---- PyTorch's face, as importable modules by its names
-    ("prototorch.utils", "prototorch.optim"),
+    ("prototorch.utils", "prototorch.optim", "prototorch.func"),
     ("prototorch.compiler",),
     ("prototorch.static",),
     # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets

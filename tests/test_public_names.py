@@ -17,7 +17,7 @@ NAMES = {
     "prototorch": """
         Callback Data Function Generator Graph Input Layer Model Module Sequential Variable Weights
         __version__ autograd caffe callbacks compile constraints cuda data default_generator errors generate
-        grad gradients group initializers layers linalg load load_compiled load_model losses manual_seed
+        func grad gradients group initializers layers linalg load load_compiled load_model losses manual_seed
         metrics models nn ops optim optimizers read_weights regularizers save schedules special training
         utils
     """,
@@ -126,6 +126,7 @@ NAMES = {
         gradcheck gradgradcheck graph
         inference_mode no_grad set_detect_anomaly set_grad_enabled
     """,
+    "func": "functional_call grad grad_and_value hessian jacrev vjp",
     "errors": """
         BackendError DataError FileError GradientError ModelError ModelFileError ModelWarning PrototorchError
         RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError

@@ -14,9 +14,9 @@ MISSING: dict[str, str] = {
     "LinearCrossEntropyLoss": "use Linear and CrossEntropyLoss",
     "LinearCrossEntropyOptions": "use Linear and CrossEntropyLoss",
     "CrossMapLRN2d": "use LocalResponseNorm",
-    "CTCLoss": "connectionist temporal classification is not written yet",
-    "FractionalMaxPool2d": "pooling of random windows is not written yet; use MaxPool2d or AdaptiveMaxPool2d",
-    "FractionalMaxPool3d": "pooling of random windows is not written yet; use MaxPool3d or AdaptiveMaxPool3d",
+    "CTCLoss": "there is no loss of connectionist temporal classification",
+    "FractionalMaxPool2d": "there is no pooling of random windows; use MaxPool2d or AdaptiveMaxPool2d",
+    "FractionalMaxPool3d": "there is no pooling of random windows; use MaxPool3d or AdaptiveMaxPool3d",
     **{
         f"Lazy{name}": _UNINITIALIZED
         for name in (

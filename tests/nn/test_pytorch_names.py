@@ -12,9 +12,9 @@ from prototorch.nn.module_tree import ModuleTree
 
 #: functions of nn.functional that do not exist here
 NO_FUNCTIONS = {
-    "conv_tbc": "a layout of its own", "ctc_loss": "not written yet", "fractional_max_pool2d": "not written yet",
-    "fractional_max_pool2d_with_indices": "not written yet", "fractional_max_pool3d": "not written yet",
-    "fractional_max_pool3d_with_indices": "not written yet", "grouped_mm": "GPUs of one kind alone",
+    "conv_tbc": "a layout of its own", "ctc_loss": "does not exist", "fractional_max_pool2d": "does not exist",
+    "fractional_max_pool2d_with_indices": "does not exist", "fractional_max_pool3d": "does not exist",
+    "fractional_max_pool3d_with_indices": "does not exist", "grouped_mm": "GPUs of one kind alone",
     "linear_cross_entropy": "two functions as one", "native_channel_shuffle": "PyTorch's own name of channel_shuffle",
     "scaled_grouped_mm": "GPUs of one kind alone", "scaled_mm": "GPUs of one kind alone",
 }  # fmt: skip

@@ -14,7 +14,7 @@ from prototorch.nn.collect import collect_names as _collect_names
 
 _NAMES = _collect_names(__name__, __path__)
 for _info in _pkgutil.iter_modules(__path__):  # as an attribute a file would hide a function of its name
-    if _info.name != "rnn":  # a module that PyTorch has, too
+    if _info.name not in ("rnn", "stateless"):  # modules that PyTorch has, too
         globals().pop(_info.name, None)
 globals().update(_NAMES)
 __all__ = sorted(_NAMES)
