@@ -32,7 +32,7 @@ FRONTEND = "nvidia-cudnn-frontend"
 #: what a GPU needs, by the major version of CUDA: the extras cuda13 and cuda12 of pyproject.toml
 REQUIREMENTS = {
     major: (
-        f"{CUPY[major]}[ctk]>=14.2,<15", f"{CUDNN[major]}>=9.19,<10", f"{FRONTEND}>=1.18,<1.29", "ml_dtypes>=0.5",
+        f"{CUPY[major]}[ctk]>=14.2,<15", f"{CUDNN[major]}>=9.19,<10", f"{FRONTEND}>=1.18,<1.29",
     )
     for major in (13, 12)
 }  # fmt: skip
