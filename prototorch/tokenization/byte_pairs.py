@@ -6,7 +6,7 @@ import heapq
 from typing import Any
 
 from prototorch.errors import DataError
-from prototorch.tokenization.fields import Part, value
+from prototorch.tokenization.fields import Part, affix, value
 from prototorch.tokenization.vocabulary import read_vocabulary
 
 __all__ = ["BytePairs", "byte_tokens"]
@@ -25,8 +25,8 @@ class BytePairs:
 
     def __init__(self, part: Part):
         self.vocabulary = read_vocabulary(value(part, "vocab", dict))
-        self._prefix = value(part, "continuing_subword_prefix", str, "")
-        self._suffix = value(part, "end_of_word_suffix", str, "")
+        self._prefix = affix(part, "continuing_subword_prefix", "")
+        self._suffix = affix(part, "end_of_word_suffix", "")
         self._fuses, self._falls_back = value(part, "fuse_unk", bool, False), value(part, "byte_fallback", bool, False)
         self._ignores_merges = value(part, "ignore_merges", bool, False)
         unknown = value(part, "unk_token", str, "")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prototorch.tokenization.fields import Part, make_part, value
-from prototorch.tokenization.normalizers import replacement
+from prototorch.tokenization.normalizers import Replacement, replacement
 from prototorch.tokenization.pre_tokenizers import byte_characters
+from prototorch.tokenization.room import Room
 
-__all__ = ["Decoder", "read_decoders"]
+__all__ = ["Decoder", "decode", "read_decoders"]
 
-Decoder = Callable[[list[str]], list[str]]
+Decoder = Callable[[list[str]], list[str]] | Replacement  # of all tokens, or of each
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _CLEAN = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n't", "n't"), (" 'm", "'m"),
           (" do not", " don't"), (" 's", "'s"), (" 've", "'ve"), (" 're", "'re"))  # fmt: skip
@@ -21,6 +22,19 @@ _CLEAN = ((" .", "."), (" ?", "?"), (" !", "!"), (" ,", ","), (" ' ", "'"), (" n
 def read_decoders(part: Any) -> list[Decoder]:
     """The decoders of a file, in order. Raises DataError for those that are not supported."""
     return make_part(part, "decoder", _TABLE, "decoders")
+
+
+def decode(steps: Sequence[Decoder], tokens: list[str]) -> list[str]:
+    """The tokens after all steps. Raises DataError, before the memory is taken, where they become much longer."""
+    room = Room("decoders", sum(map(len, tokens)) + len(tokens))
+    for step in steps:
+        if isinstance(step, Replacement):
+            room.check(sum(map(step.size, tokens)))
+            tokens = [step(token) for token in tokens]
+        else:
+            tokens = step(tokens)
+            room.check(sum(map(len, tokens)))
+    return tokens
 
 
 def _byte_level(_: Part) -> Decoder:
@@ -100,25 +114,21 @@ def _strip(part: Part) -> Decoder:
     sign, start, stop = value(part, "content", str, " "), value(part, "start", int, 0), value(part, "stop", int, 0)
 
     def run(tokens: list[str]) -> list[str]:
-        out = []
-        for token in tokens:
-            for _ in range(min(max(start, 0), len(token))):
-                token = token.removeprefix(sign)
-            for _ in range(min(max(stop, 0), len(token))):
-                token = token.removesuffix(sign)
-            out.append(token)
-        return out
+        out, length = [], len(sign)
+        for token in tokens if length else ():
+            begin, end = 0, len(token)
+            while begin < start * length and token.startswith(sign, begin):
+                begin += length
+            while len(token) - end < stop * length and token.endswith(sign, begin, end):
+                end -= length
+            out.append(token[begin:end])
+        return out if length else tokens
 
     return run
 
 
-def _replace(part: Part) -> Decoder:
-    change = replacement(part)
-    return lambda tokens: [change(token) for token in tokens]
-
-
 _TABLE: dict[str, Callable[[Part], Decoder]] = {
     "ByteLevel": _byte_level, "WordPiece": _word_piece, "Metaspace": _metaspace, "BPEDecoder": _suffix,
-    "ByteFallback": _byte_fallback, "Strip": _strip, "Replace": _replace,
+    "ByteFallback": _byte_fallback, "Strip": _strip, "Replace": replacement,
     "Fuse": lambda _: lambda tokens: ["".join(tokens)],
 }  # fmt: skip

@@ -7,11 +7,12 @@ from typing import Any
 
 from prototorch.errors import DataError
 
-__all__ = ["Part", "kind_of", "make_part"]
+__all__ = ["Part", "affix", "kind_of", "make_part", "value"]
 
 Part = Mapping[str, Any]
 MAX_PARTS = 64  # of a sequence of normalizers, pre-tokenizers, or decoders
 MAX_NESTING = 8
+MAX_AFFIX = 64  # characters of what is added to each part of a word
 
 
 def kind_of(part: Any, what: str) -> str:
@@ -34,6 +35,14 @@ def value(part: Part, name: str, expected: type, default: Any = None) -> Any:
             f"tokenizer file: {name!r} of {part.get('type', 'a part')} must be {expected.__name__}, "
             f"got {type(found).__name__}"
         )
+    return found
+
+
+def affix(part: Part, name: str, default: str) -> str:
+    """A prefix or suffix that is added to each part of a word. Raises DataError for a long one."""
+    found: str = value(part, name, str, default)
+    if len(found) > MAX_AFFIX:
+        raise DataError(f"tokenizer file: {name!r} must have at most {MAX_AFFIX} characters, got {len(found):,}")
     return found
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from prototorch.errors import DataError
 from prototorch.tokenization.characters import is_control, is_space
 from prototorch.tokenization.fields import Part, make_part, value
+from prototorch.tokenization.room import Room
 
-__all__ = ["Normalizer", "read_normalizers", "replacement"]
+__all__ = ["Normalizer", "Replacement", "normalize", "read_normalizers", "replacement"]
 
 Normalizer = Callable[[str], str]
 _CJK = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
@@ -20,6 +22,16 @@ _CJK = ((0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73
 def read_normalizers(part: Any) -> list[Normalizer]:
     """The normalizers of a file, in order. Raises DataError for those that are not supported."""
     return make_part(part, "normalizer", _TABLE, "normalizers")
+
+
+def normalize(steps: Sequence[Normalizer], text: str, room: Room) -> str:
+    """The text after all steps. Raises DataError, before the memory is taken, where it would not fit the room."""
+    for step in steps:
+        room.check(step.size(text) if isinstance(step, Replacement) else 0)
+        text = step(text)
+        room.check(len(text))
+    room.take(len(text))
+    return text
 
 
 def _form(name: Literal["NFC", "NFD", "NFKC", "NFKD"]) -> Callable[[Part], Normalizer]:
@@ -53,13 +65,28 @@ def _strip(part: Part) -> Normalizer:
     return run
 
 
-def replacement(part: Part) -> Normalizer:
+@dataclass(frozen=True)
+class Replacement:
+    """Puts one string in the place of another one, which is not empty."""
+
+    old: str
+    new: str
+
+    def __call__(self, text: str) -> str:
+        return text.replace(self.old, self.new)
+
+    def size(self, text: str) -> int:
+        """The number of characters that it makes of a text, found without making them."""
+        return len(text) + text.count(self.old) * (len(self.new) - len(self.old))
+
+
+def replacement(part: Part) -> Replacement:
     """The function of a Replace. Raises DataError for a regular expression."""
     pattern, content = value(part, "pattern", dict), value(part, "content", str, "")
     old = pattern.get("String")
     if not isinstance(old, str) or not old:
         raise DataError("tokenizer file: Replace with a regular expression is not supported, only with a string")
-    return lambda text: text.replace(old, content)
+    return Replacement(old, content)
 
 
 def _prepend(part: Part) -> Normalizer:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from prototorch.errors import DataError
 from prototorch.tokenization.characters import GPT2, is_number, is_punctuation, is_space, known_pattern
 from prototorch.tokenization.fields import Part, make_part, value
+from prototorch.tokenization.room import Room
 
-__all__ = ["PreTokenizer", "byte_characters", "read_pre_tokenizers"]
+__all__ = ["PreTokenizer", "byte_characters", "pre_tokenize", "read_pre_tokenizers"]
 
 #: of a piece, and whether it begins the text: the pieces that it is split into
 PreTokenizer = Callable[[str, bool], list[str]]
@@ -21,6 +22,16 @@ _BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Co
 def read_pre_tokenizers(part: Any) -> list[PreTokenizer]:
     """The pre-tokenizers of a file, in order. Raises DataError for those that are not supported."""
     return make_part(part, "pre-tokenizer", _TABLE, "pretokenizers")
+
+
+def pre_tokenize(steps: Sequence[PreTokenizer], text: str, is_first: bool, room: Room) -> list[tuple[str, bool]]:
+    """The pieces after all steps, and whether each begins the text. Raises DataError where they do not fit the room."""
+    pieces = [(text, is_first)]
+    for step in steps:
+        pieces = [(inner, first and not at) for piece, first in pieces for at, inner in enumerate(step(piece, first))]
+        room.check(sum(len(piece) for piece, _ in pieces))
+    room.take(sum(len(piece) for piece, _ in pieces))
+    return pieces
 
 
 @cache

@@ -9,9 +9,10 @@ from typing import Any
 from prototorch.errors import DataError
 from prototorch.tokenization.added_tokens import read_added_tokens, split_at_tokens
 from prototorch.tokenization.byte_pairs import BytePairs
-from prototorch.tokenization.decoders import read_decoders
-from prototorch.tokenization.normalizers import read_normalizers
-from prototorch.tokenization.pre_tokenizers import read_pre_tokenizers
+from prototorch.tokenization.decoders import decode, read_decoders
+from prototorch.tokenization.normalizers import normalize, read_normalizers
+from prototorch.tokenization.pre_tokenizers import pre_tokenize, read_pre_tokenizers
+from prototorch.tokenization.room import Room
 from prototorch.tokenization.templates import read_template
 from prototorch.tokenization.unigram import Unigram
 from prototorch.tokenization.word_pieces import WordPieces, Words
@@ -69,35 +70,29 @@ class TokenizerJson:
         return self._ids.get(token)
 
     def encode(self, text: str, with_template: bool = True) -> list[int]:
-        """The ids of a text, with those of the template."""
+        """The ids of a text, with those of the template. Raises DataError where the file makes a text much longer."""
         ids = list[int](self._before if with_template else ())
         is_first = True
+        room, room_of_pieces = Room("normalizers", len(text)), Room("pre-tokenizers", len(text))
         for part in split_at_tokens(text, self._raw_tokens):
-            for inner in [part] if isinstance(part, int) else self._normalize(part):
-                ids += [inner] if isinstance(inner, int) else self._encode_part(inner, is_first)
+            for inner in [part] if isinstance(part, int) else self._normalize(part, room):
+                ids += [inner] if isinstance(inner, int) else self._encode_part(inner, is_first, room_of_pieces)
                 is_first = False
         return [*ids, *self._after] if with_template else ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids, without special tokens; ids that are none are left out."""
+        """The text of ids, without special tokens; ids that are none are left out. Raises DataError
+        where the file makes tokens much longer."""
         tokens = [self.tokens[i] for i in ids if i in self.tokens and i not in self.special_ids]
         if not self._decoders:
             return " ".join(tokens)
-        for decode in self._decoders:
-            tokens = decode(tokens)
-        return "".join(tokens)
+        return "".join(decode(self._decoders, tokens))
 
-    def _normalize(self, text: str) -> list[str | int]:
-        for normalize in self._normalizers:
-            text = normalize(text)
-        return split_at_tokens(text, self._normalized_tokens)
+    def _normalize(self, text: str, room: Room) -> list[str | int]:
+        return split_at_tokens(normalize(self._normalizers, text, room), self._normalized_tokens)
 
-    def _encode_part(self, text: str, is_first: bool) -> list[int]:
-        pieces = [(text, is_first)]
-        for split in self._pre_tokenizers:
-            pieces = [
-                (inner, first and not at) for piece, first in pieces for at, inner in enumerate(split(piece, first))
-            ]
+    def _encode_part(self, text: str, is_first: bool, room: Room) -> list[int]:
+        pieces = pre_tokenize(self._pre_tokenizers, text, is_first, room)
         return [i for piece, _ in pieces if piece for i in self._model.encode(piece)]
 
     def _find_padding(self, padding: Any) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototorch.errors import DataError
-from prototorch.tokenization.fields import Part, value
+from prototorch.tokenization.fields import Part, affix, value
 from prototorch.tokenization.vocabulary import read_vocabulary
 
 __all__ = ["WordPieces", "Words"]
@@ -35,7 +35,7 @@ class WordPieces(Words):
 
     def __init__(self, part: Part):
         super().__init__(part)
-        self._prefix = value(part, "continuing_subword_prefix", str, "##")
+        self._prefix = affix(part, "continuing_subword_prefix", "##")
         self._limit = value(part, "max_input_chars_per_word", int, 100)
         if not 0 <= self._limit <= MAX_WORD:
             raise DataError(f"tokenizer file: max_input_chars_per_word must be 0 to {MAX_WORD:,}, got {self._limit:,}")

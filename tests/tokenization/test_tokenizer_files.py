@@ -126,6 +126,10 @@ def mutations():
             {"model": {"type": "WordPiece", "vocab": {"a": 0}, "max_input_chars_per_word": 10**9}},
             "must be 0 to 1,000",
         ),
+        "a long prefix": (
+            {"model": {**bpe, "continuing_subword_prefix": "x" * 65}},
+            "'continuing_subword_prefix' must have at most 64 characters, got 65",
+        ),
         "scores": ({"model": {"type": "Unigram", "vocab": [["a", "b"]]}}, "pairs of a token and its score"),
         "unk_id": (
             {"model": {"type": "Unigram", "vocab": [["a", 0]], "unk_id": 4}},
@@ -192,6 +196,75 @@ def test_random_damage_is_an_error_in_words_or_another_tokenizer(seed):
 def test_files_of_another_kind_are_named(text):
     with pytest.raises(DataError, match="tokenizer file"):
         TokenizerJson(text)
+
+
+def replace(old, new):
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def growing(part, list_name, steps):
+    """A tokenizer of letters with these steps as its normalizers, pre-tokenizers or decoders."""
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u00c3": 2}, "merges": []}
+    return TokenizerJson(json.dumps({"model": model, part: {"type": "Sequence", list_name: steps}}))
+
+
+@pytest.mark.parametrize(
+    ("part", "list_name", "steps", "text"),
+    [
+        ("normalizer", "normalizers", [replace("a", "a" * 100)] * 6, "a" * 10),
+        ("normalizer", "normalizers", [replace("a", "a" * 10**6)], "a" * 10**6),
+        ("normalizer", "normalizers", [{"type": "Prepend", "prepend": "b" * 1000}] * 64, "a"),
+        ("normalizer", "normalizers", [replace("a", "\ufdfa"), {"type": "NFKC"}, replace(" ", "\ufdfa" * 9),
+                                       {"type": "NFKC"}], "a" * 1000),
+        ("pre_tokenizer", "pretokenizers", [{"type": "ByteLevel", "use_regex": False}] * 64, "\u00e9"),
+    ],
+    ids=["replace", "replace at once", "prepend", "compatibility forms", "bytes"],
+)  # fmt: skip
+def test_a_file_cannot_make_a_short_text_very_long(part, list_name, steps, text):
+    with pytest.raises(DataError, match=rf"its {part.replace('_', '-')}s make more than [\d,]+ characters of"):
+        growing(part, list_name, steps).encode(text)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [[replace("a", "a" * 1000)] * 4, [replace("a", "b" * 10**6)], [{"type": "Metaspace", "replacement": ""}] * 64],
+    ids=["replace", "replace at once", "spaces"],
+)
+def test_a_file_cannot_make_tokens_very_long(steps):
+    with pytest.raises(DataError, match=r"its decoders make more than [\d,]+ characters of"):
+        growing("decoder", "decoders", steps).decode([0])
+
+
+def test_steps_that_add_a_little_are_allowed():
+    prefix = [{"type": "Prepend", "prepend": "b" * 4000}]
+    assert growing("normalizer", "normalizers", prefix).encode("a") == [1] * 4000 + [0]
+    assert growing("normalizer", "normalizers", [replace("a", "a" * 60)]).encode("a" * 10**4) == [0] * 60 * 10**4
+    assert growing("decoder", "decoders", [replace("a", "a" * 60)]).decode([0] * 100) == "a" * 6000
+
+
+def test_all_parts_of_a_text_share_the_bound():
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}
+    added = [{"id": 2, "content": "<s>", "special": True}]
+    normalizer = {"type": "Prepend", "prepend": "b" * 4000}
+    tokenizer = TokenizerJson(json.dumps({"model": model, "added_tokens": added, "normalizer": normalizer}))
+    assert len(tokenizer.encode("<s>a")) == 4002
+    with pytest.raises(DataError, match="its normalizers make more than"):
+        tokenizer.encode("<s>a" * 100)
+
+
+def test_strip_of_long_tokens_takes_time_in_proportion():
+    tokens = {"a" * 500_000 + "b" + "a" * 3: 0, "aaa": 1, "": 2}
+    model = {"type": "WordLevel", "vocab": tokens, "unk_token": "aaa"}
+
+    def decode(start, stop, ids=(0,), sign="a"):
+        strip = {"type": "Strip", "content": sign, "start": start, "stop": stop}
+        return TokenizerJson(json.dumps({"model": model, "decoder": strip})).decode(ids)
+
+    assert decode(10**9, 2) == "ba"
+    assert decode(-1, 10**30) == "a" * 500_000 + "b"
+    assert decode(2, 2, (1, 2)) == ""
+    assert decode(1, 1, (1, 2)) == "a"
+    assert decode(1, 1, (1,), "") == "aaa"
 
 
 def test_a_long_text_takes_time_in_proportion():
