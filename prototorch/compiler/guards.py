@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.compiler.own_code import global_names, is_own_code
+from prototorch.compiler.own_code import is_own_code, used_names
 from prototorch.eager.dtype import DType
 from prototorch.eager.tensor import Tensor
 from prototorch.layers.base import Layer
@@ -57,7 +57,7 @@ class Guards:
             self._open(*self._waiting.popleft())
         items = [*self.by_value, *self.objects]
         self._in_dicts = _columns([i for i in items if isinstance(i[0], dict)])
-        self._elsewhere = [i for i in items if not isinstance(i[0], dict)]
+        self._other_items = [i for i in items if not isinstance(i[0], dict)]
         self._sized = [s[0] for s in self.sizes], [s[1] for s in self.sizes]
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
@@ -127,8 +127,9 @@ class Guards:
             self._container(vars(function), vars(function).items(), path, ".{}")
         if not is_own_code(function.__module__) and function is not self._function:
             return
-        names, found = function.__globals__, global_names(function.__code__)
-        for name in found:
+        names = function.__globals__
+        global_names, found = used_names(function.__code__)
+        for name in global_names:
             if name in names:
                 value = names[name]
                 self._item(names, name, value, name)
@@ -175,7 +176,7 @@ class Guards:
         return (
             all(map(eq, map(len, self._sized[0]), self._sized[1]))
             and all(map(is_, map(dict.get, containers, keys, repeat(_ABSENT)), values))
-            and all(_item(container, key) is value for container, key, value, _ in self._elsewhere)
+            and all(_item(container, key) is value for container, key, value, _ in self._other_items)
             and all(array.tobytes() == known for array, known, _ in self.arrays)
             and all((not group.get(key)) is is_zero for group, key, is_zero, _ in self.zeros)
         )

@@ -3,13 +3,14 @@ packages and of Python's library as they are."""
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import types
 from functools import cache
 from typing import Any
 
-__all__ = ["global_names", "is_own_code"]
+__all__ = ["is_own_code", "used_names"]
 
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
@@ -26,11 +27,13 @@ def is_own_code(module: str | None) -> bool:
     return not any(part in file for part in _INSTALLED)
 
 
-def global_names(bytecode: types.CodeType) -> list[str]:
-    """The names of globals and attributes that a function uses, with those of the functions inside it."""
+def used_names(bytecode: types.CodeType) -> tuple[list[str], list[str]]:
+    """The names of globals, and those of attributes and globals, that a function and the functions inside it use."""
     names: dict[str, None] = {}
+    global_names: dict[str, None] = {}
     waiting: list[Any] = [bytecode]
     for part in waiting:
         names.update(dict.fromkeys(part.co_names))
+        global_names.update((i.argval, None) for i in dis.get_instructions(part) if i.opname.endswith("_GLOBAL"))
         waiting += [c for c in part.co_consts if isinstance(c, types.CodeType)]
-    return list(names)
+    return list(global_names), list(names)

@@ -47,8 +47,8 @@ def changes_of(block: Any) -> list[Callable[[], Any]]:
         lambda: setattr(block, "scale", 4.0),
         lambda: block.register_forward_hook(lambda module, args, y: y + 1),
         lambda: block.part.register_forward_pre_hook(lambda module, args: (args[0] * 2,)),
-        lambda: setattr(type(block), "limit", 0.1),
         lambda: setattr(block, "part", nn.Identity()),
+        lambda: setattr(type(block), "limit", 0.1),
         lambda: setattr(block, "limit", 9.0),
         lambda: setattr(block, "forward", lambda x: x * 100),
         lambda: delattr(block, "forward"),
@@ -57,7 +57,7 @@ def changes_of(block: Any) -> list[Callable[[], Any]]:
 
 @pytest.mark.parametrize("form", ["module", "closure", "child", "method", "partial"])
 def test_changes_of_a_module_are_seen(block_class, form) -> None:
-    block, x = block_class(), normal(3, 2)
+    block, x = block_class(), pt.tensor([[0.5, -2.0]])
     forms = {
         "module": block,
         "closure": lambda x: block(x),
@@ -162,3 +162,41 @@ def test_arrays_too_large_to_compare_are_refused_as_tensors() -> None:
     compiled(x)
     array[:] = 5
     same(compiled(x), x + outside)
+
+
+STEP_PROGRAM = """
+import prototorch as torch
+from prototorch import nn, optim
+
+net = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = optim.Adam(net.parameters(), lr=1e-2)
+
+@torch.compile
+def step(x, y):
+    loss = (net(x) - y).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+def fit(x, y):
+    optimizer.step
+    return step(x, y)
+"""
+
+
+@pytest.mark.parametrize("entry", ["step", "fit"])
+def test_a_global_function_of_an_attribute_s_name_is_no_part_of_what_it_reads(entry) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(STEP_PROGRAM, names)
+    x, y = normal(8, 4), normal(8, 1)
+    call = pt.compile(names["fit"]) if entry == "fit" else names["step"]
+    losses = [call(x, y).item() for _ in range(50)]
+    assert losses[-1] < losses[0]
+    assert call.num_plans <= 2
+    if entry == "fit":  # calls of the inner function alone change nothing of the outer one
+        plans = call.num_plans
+        for _ in range(3):
+            names["step"](x, y)
+            call(x, y)
+        assert call.num_plans == plans
