@@ -119,6 +119,9 @@ class ModuleState(ModuleTree):
         """
         if not isinstance(state_dict, Mapping):
             raise UsageError(f"load_state_dict: expected a dictionary of tensors, got {type(state_dict).__name__}")
+        for name in state_dict:
+            if not isinstance(name, str):
+                raise UsageError(f"load_state_dict: the names of a state are strings, got {name!r:.60}")
         state = OrderedState(state_dict)
         state.pending = []
         state._metadata = dict(getattr(state_dict, "_metadata", {}) or {})

@@ -299,3 +299,12 @@ def test_a_parameter_is_a_leaf_that_an_op_does_not_make():
     assert repr(weight) == "Parameter containing:\ntensor([1., 2.], requires_grad=True)"
     assert not nn.Parameter(pt.tensor([1]), requires_grad=False).requires_grad
     assert nn.Parameter().shape == (0,)
+
+
+def test_names_of_a_state_are_strings():
+    with pytest.raises(UsageError, match="names of a state are strings, got 1"):
+        pt.nn.Linear(3, 2).load_state_dict({1: 2})
+
+
+def test_python_s_round():
+    assert round(pt.tensor([1.2345, 2.5]), 2).tolist() == pytest.approx([1.23, 2.5])

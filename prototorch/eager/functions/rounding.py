@@ -8,7 +8,8 @@ from typing import Any
 from prototorch import ops
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.operands import accepts_out, as_operand, cast_to
-from prototorch.eager.registry import tensor_function
+from prototorch.eager.registry import tensor_function, tensor_method
+from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 
 __all__ = ["round"]
@@ -130,6 +131,12 @@ def round(input: Any, *, decimals: int = 0) -> Any:
         return ops.round(x)
     power = float(10 ** abs(decimals))
     return ops.round(x * power) / power if decimals > 0 else ops.round(x / power) * power
+
+
+@tensor_method(name="__round__")
+def _python_round(self: Tensor, ndigits: int | None = None) -> Any:
+    """``round(x, 2)``: as `round`, a tensor."""
+    return round(self, decimals=ndigits or 0)
 
 
 @tensor_function(in_place=True)
