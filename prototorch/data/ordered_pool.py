@@ -79,7 +79,10 @@ class OrderedPool(Generic[T]):
             self._num_taken += 1
             self._condition.notify_all()
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # the exception's traceback refers to this frame: it must not refer to the exception
         return value  # type: ignore[return-value]
 
     def close(self, patience: float = 1.0) -> None:
@@ -110,6 +113,7 @@ class OrderedPool(Generic[T]):
                     return
                 self._results[number] = (value, error)
                 self._condition.notify_all()
+            value, error = None, None  # an exception refers, by its traceback, to who took it
 
     def _claim(self, thread: int) -> int | None:
         """The next task of a thread, as soon as there is room for its result; None when there are no more."""

@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.tokenization.fields import Part, make_part, value
 from prototorch.tokenization.normalizers import Replacement, replacement
 from prototorch.tokenization.pre_tokenizers import byte_characters
-from prototorch.tokenization.room import Room
+from prototorch.tokenization.size_limit import SizeLimit
 
 __all__ = ["Decoder", "decode", "read_decoders"]
 
@@ -26,14 +26,14 @@ def read_decoders(part: Any) -> list[Decoder]:
 
 def decode(steps: Sequence[Decoder], tokens: list[str]) -> list[str]:
     """The tokens after all steps. Raises DataError, before the memory is taken, where they become much longer."""
-    room = Room("decoders", sum(map(len, tokens)) + len(tokens))
+    limit = SizeLimit("decoders", sum(map(len, tokens)) + len(tokens))
     for step in steps:
         if isinstance(step, Replacement):
-            room.check(sum(map(step.size, tokens)))
+            limit.check(sum(map(step.size, tokens)))
             tokens = [step(token) for token in tokens]
         else:
             tokens = step(tokens)
-            room.check(sum(map(len, tokens)))
+            limit.check(sum(map(len, tokens)))
     return tokens
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from prototorch.errors import DataError
 from prototorch.tokenization.characters import is_control, is_space
 from prototorch.tokenization.fields import Part, make_part, value
-from prototorch.tokenization.room import Room
+from prototorch.tokenization.size_limit import SizeLimit
 
 __all__ = ["Normalizer", "Replacement", "normalize", "read_normalizers", "replacement"]
 
@@ -24,13 +24,13 @@ def read_normalizers(part: Any) -> list[Normalizer]:
     return make_part(part, "normalizer", _TABLE, "normalizers")
 
 
-def normalize(steps: Sequence[Normalizer], text: str, room: Room) -> str:
-    """The text after all steps. Raises DataError, before the memory is taken, where it would not fit the room."""
+def normalize(steps: Sequence[Normalizer], text: str, limit: SizeLimit) -> str:
+    """The text after all steps. Raises DataError, before the memory is taken, where it exceeds the limit."""
     for step in steps:
-        room.check(step.size(text) if isinstance(step, Replacement) else 0)
+        limit.check(step.size(text) if isinstance(step, Replacement) else 0)
         text = step(text)
-        room.check(len(text))
-    room.take(len(text))
+        limit.check(len(text))
+    limit.take(len(text))
     return text
 
 

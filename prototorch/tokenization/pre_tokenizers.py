@@ -10,7 +10,7 @@ from typing import Any
 from prototorch.errors import DataError
 from prototorch.tokenization.characters import GPT2, is_number, is_punctuation, is_space, known_pattern
 from prototorch.tokenization.fields import Part, make_part, value
-from prototorch.tokenization.room import Room
+from prototorch.tokenization.size_limit import SizeLimit
 
 __all__ = ["PreTokenizer", "byte_characters", "pre_tokenize", "read_pre_tokenizers"]
 
@@ -24,13 +24,13 @@ def read_pre_tokenizers(part: Any) -> list[PreTokenizer]:
     return make_part(part, "pre-tokenizer", _TABLE, "pretokenizers")
 
 
-def pre_tokenize(steps: Sequence[PreTokenizer], text: str, is_first: bool, room: Room) -> list[tuple[str, bool]]:
-    """The pieces after all steps, and whether each begins the text. Raises DataError where they do not fit the room."""
+def pre_tokenize(steps: Sequence[PreTokenizer], text: str, is_first: bool, limit: SizeLimit) -> list[tuple[str, bool]]:
+    """The pieces after all steps, and whether each begins the text. Raises DataError where they exceed the limit."""
     pieces = [(text, is_first)]
     for step in steps:
         pieces = [(inner, first and not at) for piece, first in pieces for at, inner in enumerate(step(piece, first))]
-        room.check(sum(len(piece) for piece, _ in pieces))
-    room.take(sum(len(piece) for piece, _ in pieces))
+        limit.check(sum(len(piece) for piece, _ in pieces))
+    limit.take(sum(len(piece) for piece, _ in pieces))
     return pieces
 
 

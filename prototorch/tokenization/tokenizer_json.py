@@ -12,7 +12,7 @@ from prototorch.tokenization.byte_pairs import BytePairs
 from prototorch.tokenization.decoders import decode, read_decoders
 from prototorch.tokenization.normalizers import normalize, read_normalizers
 from prototorch.tokenization.pre_tokenizers import pre_tokenize, read_pre_tokenizers
-from prototorch.tokenization.room import Room
+from prototorch.tokenization.size_limit import SizeLimit
 from prototorch.tokenization.templates import read_template
 from prototorch.tokenization.unigram import Unigram
 from prototorch.tokenization.word_pieces import WordPieces, Words
@@ -73,10 +73,10 @@ class TokenizerJson:
         """The ids of a text, with those of the template. Raises DataError where the file makes a text much longer."""
         ids = list[int](self._before if with_template else ())
         is_first = True
-        room, room_of_pieces = Room("normalizers", len(text)), Room("pre-tokenizers", len(text))
+        limit, piece_limit = SizeLimit("normalizers", len(text)), SizeLimit("pre-tokenizers", len(text))
         for part in split_at_tokens(text, self._raw_tokens):
-            for inner in [part] if isinstance(part, int) else self._normalize(part, room):
-                ids += [inner] if isinstance(inner, int) else self._encode_part(inner, is_first, room_of_pieces)
+            for inner in [part] if isinstance(part, int) else self._normalize(part, limit):
+                ids += [inner] if isinstance(inner, int) else self._encode_part(inner, is_first, piece_limit)
                 is_first = False
         return [*ids, *self._after] if with_template else ids
 
@@ -88,11 +88,11 @@ class TokenizerJson:
             return " ".join(tokens)
         return "".join(decode(self._decoders, tokens))
 
-    def _normalize(self, text: str, room: Room) -> list[str | int]:
-        return split_at_tokens(normalize(self._normalizers, text, room), self._normalized_tokens)
+    def _normalize(self, text: str, limit: SizeLimit) -> list[str | int]:
+        return split_at_tokens(normalize(self._normalizers, text, limit), self._normalized_tokens)
 
-    def _encode_part(self, text: str, is_first: bool, room: Room) -> list[int]:
-        pieces = pre_tokenize(self._pre_tokenizers, text, is_first, room)
+    def _encode_part(self, text: str, is_first: bool, limit: SizeLimit) -> list[int]:
+        pieces = pre_tokenize(self._pre_tokenizers, text, is_first, limit)
         return [i for piece, _ in pieces if piece for i in self._model.encode(piece)]
 
     def _find_padding(self, padding: Any) -> int | None:

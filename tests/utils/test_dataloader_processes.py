@@ -1,5 +1,6 @@
 """DataLoader with processes: the batches of threads, errors of workers, and no process that is left behind."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -102,6 +104,31 @@ def test_an_epoch_that_is_left_ends_its_processes_at_once():
     gc.collect()
     assert not children()
     assert time.monotonic() - begin < 4  # a sample takes 5 seconds
+
+
+@pytest.mark.parametrize("method", ["fork", None])
+@pytest.mark.parametrize("dataset", [Failing(KeyError("no 7")), Failing(TwoArguments(1, 2)), Exiting()],
+                         ids=["error", "error of two arguments", "exit"])  # fmt: skip
+def test_after_an_error_workers_end_without_the_garbage_collector(method, dataset):
+    def fail():
+        with contextlib.suppress(Exception):
+            list(DataLoader(dataset, 2, num_workers=2, multiprocessing_context=method))
+
+    def held():
+        return len(os.listdir("/dev/fd")), len(children()), threading.active_count()
+
+    if method is None and isinstance(dataset, Exiting):
+        pytest.skip("it would end this process")
+    gc.collect()
+    gc.disable()
+    try:
+        fail()
+        before = held()
+        for _ in range(3):
+            fail()
+        assert held() == before
+    finally:
+        gc.enable()
 
 
 def test_large_batches_come_through_the_pipe():

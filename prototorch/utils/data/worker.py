@@ -104,7 +104,10 @@ def raise_in_main(error: RemoteError, where: str, cause: BaseException | None = 
     if error.kind is not None and not issubclass(error.kind, StopIteration):
         with contextlib.suppress(Exception):  # a class that takes other arguments
             exception = error.kind(KeyMessage(message) if issubclass(error.kind, KeyError) else message)
-    raise exception from cause
+    try:
+        raise exception from cause
+    finally:
+        del exception, cause  # the exception's traceback refers to this frame: it must not refer to the exception
 
 
 class KeyMessage(str):

@@ -65,17 +65,25 @@ class ProcessWorker:
         return self._ask(("read", key))
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and close its descriptors. Later calls do nothing."""
+        if self._is_closed:
+            return
         self._is_closed = True
         if self._process.is_alive():
             self._process.terminate()
             self._process.join(2.0)
             if self._process.is_alive():
                 self._process.kill()
-                self._process.join()
+        self._process.join()
+        if self._lock.acquire(timeout=1.0):  # a thread that waits for an answer sees the end of the process
+            self._pipe.close()
+            self._process.close()
+            self._lock.release()
 
     def _ask(self, message: tuple[str, Any]) -> Any:
         with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the data loader was closed")
             return self._exchange(message)
 
     def _exchange(self, message: tuple[str, Any]) -> Any:
@@ -95,7 +103,10 @@ class ProcessWorker:
                 "`if __name__ == '__main__':`"
             ) from None
         if is_error:
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer  # its traceback refers to this frame
         return answer
 
 
