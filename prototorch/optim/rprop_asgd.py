@@ -16,7 +16,6 @@ __all__ = ["ASGD", "Rprop"]
 
 class _Flags(NamedTuple):
     maximize: bool
-    is_copied: bool = False
 
 
 class Rprop(FormulaOptimizer):
@@ -109,16 +108,16 @@ class ASGD(FormulaOptimizer):
         return used
 
     def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"], progress[1] == 1)
+        return _Flags(group["maximize"])
 
     def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
         eta, mu = progress
         shrunk = 1 - float(group["lambd"]) * eta
-        return {"eta": eta, "mu": mu, "shrunk": shrunk, "added": float(group["weight_decay"])}
+        return {"eta": eta, "mu": mu, "kept": 1 - mu, "shrunk": shrunk, "added": float(group["weight_decay"])}
 
     @staticmethod
     def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
         (average,) = slots
         g = (-g if flags.maximize else g) + c.added * w
         w = w * c.shrunk - c.eta * g
-        return w, w if flags.is_copied else average + c.mu * (w - average)
+        return w, c.mu * w + c.kept * average
