@@ -1,6 +1,6 @@
-"""The CIFAR demo: a LeNet with SGD 0.001 and momentum 0.9, on pictures of CIFAR's size.
+"""The CIFAR demo: a LeNet with SGD 0.001 and momentum 0.9, on images of CIFAR's size.
 
-The pictures are made here, [3, 32, 32] of ten classes of patterns, so that nothing is downloaded. The first three steps
+The images are made here, [3, 32, 32] of ten classes of patterns, so that nothing is downloaded. The first three steps
 are compared with the same net as a declared model, which shares no code with autograd's tape.
 """
 
@@ -33,7 +33,7 @@ class Net(nn.Module):
         return self.fc3(x)
 
 
-def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def make_images(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Stripes of a direction and a colour for each class, with noise."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 10, count)
@@ -48,7 +48,7 @@ def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 torch.manual_seed(0)
 net = Net()
 assert sum(p.numel() for p in net.parameters()) == 62_006
-x, y = pictures(2000, seed=1)
+x, y = make_images(2000, seed=1)
 loader = DataLoader(TensorDataset(torch.from_numpy(x), torch.from_numpy(y)), batch_size=4)
 criterion = nn.CrossEntropyLoss()
 optimizer = optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
@@ -79,9 +79,9 @@ for epoch in range(4):
     print(f"epoch {epoch + 1}: loss {np.mean(losses[-500:]):.3f}")
 check("the losses of the first steps", losses[:3], expected, 1e-4)
 
-test_x, test_y = pictures(500, seed=2)
+test_x, test_y = make_images(500, seed=2)
 with torch.no_grad():
     predicted = net(torch.from_numpy(test_x)).argmax(dim=1)
 accuracy = (predicted == torch.from_numpy(test_y)).float().mean().item()
-print(f"accuracy on 500 new pictures: {accuracy:.3f}")
+print(f"accuracy on 500 new images: {accuracy:.3f}")
 assert accuracy > 0.8

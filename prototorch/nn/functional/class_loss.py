@@ -148,8 +148,8 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_avera
     safe = ops.where(is_inside, input, 0.5)
     inside = -(target * ops.log(safe) + (1 - target) * ops.log(1 - safe))
     logs = _limited_log(input), _limited_log(1 - input)
-    slope = ops.stop_gradient((input - target) * 1e12)  # PyTorch's gradient divides by 1e-12 at least
-    at_border = -(target * logs[0] + (1 - target) * logs[1]) + (input - ops.stop_gradient(input)) * slope
+    factor = ops.stop_gradient((input - target) * 1e12)  # PyTorch's gradient divides by 1e-12 at least
+    at_border = -(target * logs[0] + (1 - target) * logs[1]) + (input - ops.stop_gradient(input)) * factor
     loss = ops.where(is_inside, inside, at_border)
     return reduce_loss(loss if weight is None else loss * weight, reduction)
 

@@ -120,8 +120,8 @@ def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool
     def compute(x: Any) -> Any:
         if not training:
             return ops.leaky_relu(x, negative_slope=(lower + upper) / 2)
-        slope = uniform_elements(tuple(x.shape), lower, upper, x.dtype, x.interpreter)
-        return ops.where(ops.greater(x, 0), x, x * slope)
+        factor = uniform_elements(tuple(x.shape), lower, upper, x.dtype, x.interpreter)
+        return ops.where(ops.greater(x, 0), x, x * factor)
 
     return _finish(input, inplace, "rrelu", compute)
 
