@@ -39,6 +39,8 @@ ALLOWED = {
     ("subprocess", "storage/reading_process.py"): "starts this package's own reading processes, without a shell",
     ("subprocess", "caffe/draw.py"): "starts graphviz' dot, without a shell, where the caller asks for a picture",
     ("compile", "load.py"): "Keras' argument of load_model, which is never called",
+    ("types.FunctionType", "compiler/guards.py"): "asks of which type a value of the user's program is",
+    ("types.CodeType", "compiler/own_code.py"): "names the type of an argument, and asks for it",
     ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
     ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",
     ("h5py.File", "storage/hdf5_sandbox.py"): "runs in the sandboxed process alone",
