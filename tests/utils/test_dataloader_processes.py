@@ -139,8 +139,10 @@ def test_large_batches_come_through_the_pipe():
 
 
 SCRIPT = """
-    import os, sys, time
+    import os, signal, sys, time
     from prototorch.utils.data import DataLoader, Dataset
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 
     class Endless(Dataset):
         def __len__(self):
