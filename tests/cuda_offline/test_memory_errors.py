@@ -16,9 +16,9 @@ pytestmark = [
 PROBE = """
 import numpy as np
 from shim_device import ShimDevice
-from prototorch.backends.cuda.kernels.launch import assembled
+from prototorch.backends.cuda.kernels.launch import complete_source
 device = ShimDevice()
-text = assembled("KERNEL late(index n, const float* a, float* b) { EACH(i, n) b[i] = a[i + 1]; }")
+text = complete_source("KERNEL late(index n, const float* a, float* b) { EACH(i, n) b[i] = a[i + 1]; }")
 device.launch(device.load_module(text), "late", 1, 32, (np.uint32(40), np.ones(40, "f4"), np.ones(40, "f4")))
 """
 
@@ -28,7 +28,7 @@ def test_a_read_beside_an_array_is_found():
     assert "heap-buffer-overflow" in done.stderr
 
 
-@pytest.mark.parametrize("part", ["elementwise", "moves", "rows"])
+@pytest.mark.parametrize("part", ["elementwise", "data_movement", "norm_reduce", "index_rows"])
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
     done = run_logic_tests("address", f"tests/cuda_offline/test_logic_{part}.py")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

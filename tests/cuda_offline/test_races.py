@@ -17,8 +17,8 @@ pytestmark = [
 PROBE = """
 import numpy as np
 from shim_device import ShimDevice
-from prototorch.backends.cuda.kernels.launch import assembled
-text = assembled("KERNEL tried(index n, const float* a, float* b) {{ __shared__ float room[16]; {} }}")
+from prototorch.backends.cuda.kernels.launch import complete_source
+text = complete_source("KERNEL tried(index n, const float* a, float* b) {{ __shared__ float room[16]; {} }}")
 device = ShimDevice()
 device.launch(device.load_module(text), "tried", 1, 8, (np.uint32(40), np.ones(40, "f4"), np.ones(40, "f4")))
 """
@@ -80,7 +80,7 @@ def test_a_barrier_that_not_all_threads_reach_is_found(kind):
 
 
 @pytest.mark.parametrize(("part", "which"), [
-    ("logic_elementwise", ""), ("logic_moves", ""), ("logic_rows", ""),
+    ("logic_elementwise", ""), ("logic_data_movement", ""), ("logic_norm_reduce", ""), ("logic_index_rows", ""),
     # in two processes: in one, after very many threads, the sanitizer ended without a word
     ("step_with_kernels", "not what_turns"), ("step_with_kernels", "what_turns"),
 ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gathers by an index and their gradients: sums in a fixed order, without atomics."""
+"""Gathers by an index, sums at constant indices and cumulative sums, in a fixed order, without atomics."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import numpy as np
 
 from prototorch.backends.cuda.kernels.data_movement import upload_table
 from prototorch.backends.cuda.kernels.launch import (
-    ITEM_BYTES,
     InputArg,
     LaunchSequence,
     OutputArg,
-    WorkspaceArg,
-    align_bytes,
     c_type,
     cuda_kernel,
     grid_stride_launch,
@@ -25,6 +22,7 @@ from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
+MAX_PICKS = 32  #: added in a row; more of them are sorted (`index_rows`)
 
 
 def _gather_source(x: Spec, largest: int, labels: str = "i32", **sizes: int) -> str:
@@ -41,34 +39,6 @@ def take(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | Non
     source = _gather_source(table, largest, c_type(indices), INNER=prod(table.shape[1:]))
     args = (index_scalar(y.size, largest), np.int64(table.shape[0]), InputArg(0), InputArg(1), OutputArg(0))
     return LaunchSequence(grid_stride_launch(source, "take", y.size, *args))
-
-
-@cuda_kernel("embedding_grad")
-def embedding_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Rows added at their indices: the rows of one index are linked, and each chain is summed by one thread."""
-    values, indices = ins
-    y, n = outs[0], indices.size
-    if n >= 1 << 20:  # finding the next row of an index takes n steps in the worst case
-        return None
-    inner, largest = prod(y.shape[1:]), max(values.size, y.size)
-    source = _gather_source(values, largest, c_type(indices), INNER=inner)
-    step = align_bytes(4 * n)
-    next_in_chunk, is_chunk_head, next_chunk_head, is_first_head = (WorkspaceArg(k * step) for k in range(4))
-    part = WorkspaceArg(4 * step)
-    count, total = index_scalar(n, largest), index_scalar(n * inner, largest)
-    return LaunchSequence(
-        grid_stride_launch(source, "zeros", y.size, index_scalar(y.size, largest), OutputArg(0)),
-        grid_stride_launch(
-            source, "chain_near", n, count, np.int64(y.shape[0]), InputArg(1), next_in_chunk, is_chunk_head
-        ),
-        grid_stride_launch(source, "sums_near", n * inner, total, InputArg(0), next_in_chunk, is_chunk_head, part),
-        grid_stride_launch(source, "chain_far", n, count, InputArg(1), is_chunk_head, next_chunk_head, is_first_head),
-        grid_stride_launch(
-            source, "embedding_grad", n * inner, total, part, InputArg(1), next_chunk_head, is_first_head, OutputArg(0)
-        ),
-        workspace_bytes=4 * step
-        + align_bytes(n * inner * (8 if y.dtype == "float64" else max(4, ITEM_BYTES[y.dtype]))),
-    )
 
 
 @cuda_kernel("take_along_axis")
@@ -92,9 +62,11 @@ def take_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSeq
 
 @cuda_kernel("scatter_add_along_axis")
 def scatter_add_along_axis(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """The adjoint of `take_along_axis`."""
+    """The adjoint of `take_along_axis`, where few elements are added in each row: an output looks at all of them."""
     values, indices = ins
     y = outs[0]
+    if indices.shape[-1] > MAX_PICKS:
+        return None
     source = _gather_source(values, y.size, c_type(indices), WIDTH=y.shape[-1], PICKS=indices.shape[-1])
     return LaunchSequence(
         grid_stride_launch(
