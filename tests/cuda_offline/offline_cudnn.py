@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from prototorch.backends.cuda.cudnn.context import CudnnContext, set_context
+from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan
 from tests.cuda_offline.recording_devices import PlanDevice
 
 #: filled in by hand from known figures; a real card says it by cudnn.create_device_properties(0).serialize()
@@ -61,3 +62,8 @@ def make_offline_device(precision: str, deterministic: bool = False) -> OfflineD
 
     set_context(device, CudnnContext(cudnn, device, graph))
     return device
+
+
+def engine_name(plan: ExecutionPlan) -> str:
+    """The engine of a plan with its settings, as in "eng6_k24=26"."""
+    return plan.graph.get_plan_name_at_index(plan.graph._plan_index)

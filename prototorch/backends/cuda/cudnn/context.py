@@ -9,13 +9,18 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from prototorch.backends.cuda.availability import install_command, query_driver
-from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, UnsupportedGraphError
+from prototorch.backends.cuda.cudart import load_cudart
+from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, PlanningError, UnsupportedGraphError
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
+from prototorch.backends.cuda.cudnn.planning_log import warn_of_failure, warn_once
+from prototorch.errors import BackendError
 
 __all__ = ["CudnnContext", "get_context", "set_context"]
 
 log = logging.getLogger(__name__)
+
+_FALLBACK_WARNING = "convolutions and attention run by their slow reference implementations"
 
 
 class CudnnContext:
@@ -51,9 +56,13 @@ class CudnnContext:
         if plan is None:
             try:
                 plan = ExecutionPlan(self, desc)
-            except UnsupportedGraphError as no:
-                log.debug("cuDNN has no plan for %s: %s", desc, no)
-                plan = no
+            except PlanningError as failure:
+                log.debug("cuDNN failed to plan %s: %s", desc, failure)
+                warn_of_failure(desc.kind, failure)
+                plan = failure
+            except UnsupportedGraphError as refusal:
+                log.debug("cuDNN has no plan for %s: %s", desc, refusal)
+                plan = refusal
             self.plans[key] = plan
         return None if isinstance(plan, UnsupportedGraphError) else plan
 
@@ -78,12 +87,19 @@ def _create_context(device: Any) -> CudnnContext | None:
     if getattr(getattr(device, "compute_stream", None), "ptr", None) is None:
         return None
     try:
-        module = importlib.import_module("cudnn")
-        return CudnnContext(module, device)
-    except (ImportError, RuntimeError, OSError) as why:
-        log.warning(
-            "cuDNN cannot be used (%s): convolutions run by their slow reference implementations; %s installs it",
-            why,
-            install_command(query_driver()),
+        load_cudart()  # before cuDNN's graph API, which does not find it
+    except BackendError as why:
+        warn_once("cudart", f"attention runs as products, and stores its weights: {why}")
+    try:
+        return CudnnContext(importlib.import_module("cudnn"), device)
+    except ImportError as why:
+        warn_once(
+            "cudnn",
+            f"cuDNN is not installed ({why}): {_FALLBACK_WARNING}; {install_command(query_driver())} installs it",
         )
-        return None
+    except Exception as why:  # it is installed, but does not work
+        reason = f"{type(why).__name__}: {why}"
+        warn_once(
+            "cudnn", f"cuDNN failed to start ({reason}): {_FALLBACK_WARNING}; `prototorch devices` lists the versions"
+        )
+    return None

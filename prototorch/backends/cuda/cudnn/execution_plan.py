@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
+from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
 
-__all__ = ["ExecutionPlan", "UnsupportedGraphError"]
-
-log = logging.getLogger(__name__)
+__all__ = ["ExecutionPlan", "PlanningError", "UnsupportedGraphError"]
 
 #: the largest workspace of a plan, in bytes
 MAX_WORKSPACE_BYTES = 1 << 30
@@ -19,6 +17,10 @@ MAX_WORKSPACE_BYTES = 1 << 30
 
 class UnsupportedGraphError(Exception):
     """cuDNN has no engine for a graph."""
+
+
+class PlanningError(UnsupportedGraphError):
+    """Planning failed for another reason: a library is missing, or a defect here or in cuDNN."""
 
 
 class PlanningContext(Protocol):
@@ -39,42 +41,49 @@ class ExecutionPlan:
     In fp32 the engines that round inputs to fewer bits are left out, and with ``deterministic`` those whose result
     depends on the order of threads. The engine is cuDNN's first choice, or with ``autotune`` the fastest.
 
-    Raises UnsupportedGraphError where no engine supports the graph.
+    Raises UnsupportedGraphError where no engine supports the graph, and PlanningError where planning failed otherwise.
     """
 
     def __init__(self, context: PlanningContext, desc: GraphDesc):
         self.context, self.desc = context, desc
-        device, module = context.device, context.module
+        module = context.module
         io = getattr(module.data_type, CUDNN_TYPES[desc.tensors[0][1].dtype])
         compute = module.data_type.DOUBLE if io == module.data_type.DOUBLE else module.data_type.FLOAT
         graph = self.graph = context.create_graph(io, compute)
         try:
-            self.tensors = BUILDERS[desc.kind](module, graph, desc)
-            graph.validate()
-            graph.build_operation_graph()
-            graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
-            note = module.numerical_note
-            drop = []
-            if io == module.data_type.FLOAT and device.precision == "fp32":
-                drop += [note.TENSOR_CORE, note.DOWN_CONVERT_INPUTS]
-            if device.deterministic:
-                drop.append(note.NONDETERMINISTIC)
-            if drop:
-                graph.deselect_numeric_notes(drop)
-            graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
-            graph.check_support()
-            self.index = context.autotuner.select_plan(self)
-            if self.index is None:
-                graph.build_plans()
-            else:
-                graph.build_plan_at_index(self.index)
-        except (RuntimeError, ValueError, NotImplementedError, module.cudnnGraphNotSupportedError) as why:
-            raise UnsupportedGraphError(str(why)) from why
-        except Exception as why:  # a defect here or in cuDNN: the next kernel is tried, with a warning
-            log.warning("cuDNN failed at a graph %s (%s: %s)", desc.kind, type(why).__name__, why)
-            raise UnsupportedGraphError(str(why)) from why
+            with frontend_log_at_debug():
+                self._plan(graph, io)
+        except module.cudnnGraphNotSupportedError as why:
+            declined = getattr(graph, "_backend_declined", None)  # what the frontend made of another error
+            if declined is None or isinstance(declined, module.cudnnGraphNotSupportedError):
+                raise UnsupportedGraphError(str(why)) from why
+            raise PlanningError(f"{type(declined).__name__}: {declined}") from declined
+        except Exception as why:
+            raise PlanningError(f"{type(why).__name__}: {why}") from why
         self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
         self.workspace = int(graph.get_workspace_size())
+
+    def _plan(self, graph: Any, io: Any) -> None:
+        device, module = self.context.device, self.context.module
+        self.tensors = BUILDERS[self.desc.kind](module, graph, self.desc)
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+        note = module.numerical_note
+        drop = []
+        if io == module.data_type.FLOAT and device.precision == "fp32":
+            drop += [note.TENSOR_CORE, note.DOWN_CONVERT_INPUTS]
+        if device.deterministic:
+            drop.append(note.NONDETERMINISTIC)
+        if drop:
+            graph.deselect_numeric_notes(drop)
+        graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
+        graph.check_support()
+        self.index = self.context.autotuner.select_plan(self)
+        if self.index is None:
+            graph.build_plans()
+        else:
+            graph.build_plan_at_index(self.index)
 
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Execute it on the addresses of the tensors."""

@@ -134,7 +134,8 @@ def attention_heads_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Kern
     input_names = [name for name in names if name not in ("dq", "dk", "dv")]
     bindings: dict[str, Any] = {name: InputArg(i) for i, name in enumerate(input_names)}
     bindings.update({"dq": OutputArg(0), "dk": OutputArg(1), "dv": OutputArg(2)})
-    request = GraphDesc("sdpa_backward", tuple(tensors), ("dq", "dk", "dv"), heads.attrs)
+    grad_attrs = (*heads.attrs, ("deterministic", current_device().deterministic))
+    request = GraphDesc("sdpa_backward", tuple(tensors), ("dq", "dk", "dv"), grad_attrs)
     stats = Spec((n, h, t, 1))
     backward = make_graph_kernel(request, (*heads.ins, g, g, stats), bindings)
     forward = heads.forward(g, True)

@@ -93,13 +93,15 @@ def sdpa(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
 
 
 def sdpa_backward(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
-    """q, k, v, o, the gradient g of o, stats and perhaps bias; gives dq, dk, dv."""
+    """q, k, v, o, the gradient g of o, stats and perhaps bias; gives dq, dk, dv. The attribute ``deterministic`` is
+    needed because the note NONDETERMINISTIC does not leave out an engine of attention."""
     attrs, output_names = dict(desc.attrs), ("dq", "dk", "dv")
     t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name not in output_names}
     extra = {"bias": t["bias"]} if "bias" in t else {}
     gradients = graph.sdpa_backward(
         name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
-        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"],
+        use_deterministic_algorithm=attrs["deterministic"], **extra,
     )  # fmt: skip
     for name, tensor in zip(output_names, gradients, strict=True):
         t[name] = _set_output(module, tensor, desc.tensor(name))
