@@ -68,6 +68,8 @@ class Backend:
         threads: the number of threads that kernels use.
         run_context: a function that returns the context in which kernels must be called.
         device: the GPU (see backends/cuda); None where arrays lie in the host's own memory.
+        batch_memory: lends arrays of the host from which the device copies without a copy in between (a
+            `data.batch_assembly.BatchMemory`); None where there is no device.
         input_copies: how many copies of a plan's inputs lie in this backend's memory.
         is_shape_specialized: whether kernels are compiled for the sizes of a step, so that a new size costs time.
         cache_bytes: bytes that stay in the caches from one step to the next; where they are known, plans without a
@@ -82,6 +84,7 @@ class Backend:
     """
 
     device: Any = None
+    batch_memory: Any = None
     input_copies = 1
     is_shape_specialized = False
     cache_bytes = 0

@@ -90,6 +90,17 @@ class BoundDataset(Dataset):
     def read(self, indices: np.ndarray) -> Columns:
         return self._adapt(self._check(self._dataset.read(indices), indices))
 
+    def read_into(self, indices: np.ndarray, outs: Mapping[str, np.ndarray]) -> Columns:
+        own = {n: p for n, p in outs.items() if self._adapters.get(n) in (None, *_RESHAPING)}
+        inner = {n: p.reshape(len(indices), *self._dataset.columns[n].shape) for n, p in own.items()}
+        columns = self._check(self._dataset.read_into(indices, inner), indices)
+        written = {n: outs[n] for n, p in inner.items() if columns[n] is p}
+        rest = {n: a for n, a in columns.items() if n not in written}
+        for name in outs.keys() & self._adapters.keys() - inner.keys():
+            np.copyto(outs[name], self._adapters[name](rest.pop(name)))
+            written[name] = outs[name]
+        return {**self._adapt(rest), **written}
+
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
         columns, valid, errors = self._dataset.read_valid(indices)
         return self._adapt(self._check(columns, valid)), valid, errors
@@ -256,6 +267,9 @@ def _drop_last_axis(array: np.ndarray) -> np.ndarray:
 
 def _move_channels_first(array: np.ndarray) -> np.ndarray:
     return np.moveaxis(array, -1, 1)
+
+
+_RESHAPING: tuple[ColumnAdapter, ...] = (_add_first_axis, _add_last_axis, _drop_last_axis)  # the elements stay in order
 
 
 def _input_adapter(dataset: Dataset, name: str, column: str, expected: Shape) -> ColumnAdapter | None:

@@ -13,8 +13,13 @@ from prototorch.errors import DataError
 __all__ = ["as_column", "as_slice", "check_equal_lengths", "dtype_name", "gather"]
 
 
-def gather(array: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    """The rows with these indices, as a new C-contiguous array."""
+def gather(array: np.ndarray, indices: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """The rows with these indices, which are in range, as a C-contiguous array: a new one, or ``out``."""
+    if out is not None:
+        if array.flags.c_contiguous and out.flags.c_contiguous:
+            return array.take(indices, axis=0, out=out, mode="clip")  # the mode "raise" would write to a copy of out
+        out[...] = array[indices]
+        return out
     if array.flags.c_contiguous:
         return array.take(indices, axis=0)
     return np.ascontiguousarray(array[indices])  # ``take`` would first copy the whole array

@@ -71,6 +71,18 @@ class Dataset(ABC):
             SampleError: one of them cannot be read.
         """
 
+    def read_into(self, indices: np.ndarray, outs: Mapping[str, np.ndarray]) -> Columns:
+        """As `read`, with the samples of some columns written to arrays that are given: column -> array [n, ...] of the
+        column's dtype. These arrays are in the result; a column that `read` gives in another shape or dtype is not
+        copied."""
+        columns = dict(self.read(indices))
+        for name, out in outs.items():
+            array = columns[name]
+            if array.shape == out.shape and array.dtype == out.dtype:
+                out[...] = array
+                columns[name] = out
+        return columns
+
     @abstractmethod
     def origin(self, index: int) -> str:
         """The source of a sample, for messages: a file's path, or a file and a row."""
@@ -246,6 +258,21 @@ class ArrayDataset(Dataset):
             view.flags.writeable = False
         return views
 
+    def read_into(self, indices: np.ndarray, outs: Mapping[str, np.ndarray]) -> Columns:
+        run = as_slice(indices)
+        columns: Columns = {}
+        for name, array in self._arrays.items():
+            out = outs.get(name)
+            if out is None:
+                columns[name] = gather(array, indices)
+            else:
+                columns[name] = out
+                if run is None:
+                    gather(array, indices, out)
+                else:
+                    out[...] = array[run]
+        return columns
+
     def without_samples(self) -> ArrayDataset:
         """A data set of the same columns with 0 samples."""
         columns = {name: np.empty((0, *spec.shape), spec.dtype) for name, spec in self.columns.items()}
@@ -280,8 +307,12 @@ class Subset(Dataset):
         return len(self._indices)
 
     def read(self, indices: np.ndarray) -> Columns:
+        return self.read_into(indices, {})
+
+    def read_into(self, indices: np.ndarray, outs: Mapping[str, np.ndarray]) -> Columns:
         try:
-            return self._dataset.read(self._indices[indices])
+            inner = self._indices[indices]
+            return self._dataset.read_into(inner, outs) if outs else self._dataset.read(inner)
         except SampleError as error:
             own_index = indices[np.flatnonzero(self._indices[indices] == error.index)[0]]
             raise SampleError(str(error), int(own_index), error.origin) from None

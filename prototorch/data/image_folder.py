@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -96,6 +96,9 @@ class ImageFileDataset(Dataset):
     def read(self, indices: np.ndarray) -> Columns:
         return self._read(indices, None)[0]
 
+    def read_into(self, indices: np.ndarray, outs: Mapping[str, np.ndarray]) -> Columns:
+        return self._read(indices, None, outs.get("image"))[0]
+
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
         errors: list[SampleError] = []
         columns, valid = self._read(indices, errors)
@@ -112,8 +115,10 @@ class ImageFileDataset(Dataset):
         if self._labels is not None:
             update_with_array(digest, "label", self._labels)
 
-    def _read(self, indices: np.ndarray, errors: list[SampleError] | None) -> tuple[Columns, np.ndarray]:
-        images = np.empty((len(indices), *self._shape), np.uint8)
+    def _read(
+        self, indices: np.ndarray, errors: list[SampleError] | None, out: np.ndarray | None = None
+    ) -> tuple[Columns, np.ndarray]:
+        images = np.empty((len(indices), *self._shape), np.uint8) if out is None else out
         valid: list[int] = []
         for index in indices:
             try:
@@ -124,7 +129,7 @@ class ImageFileDataset(Dataset):
                     raise
                 errors.append(error)
         valid_indices = np.array(valid, np.int64)
-        columns: Columns = {"image": images[: len(valid)]}
+        columns: Columns = {"image": images[: len(valid)] if len(valid) < len(images) else images}
         if self._labels is not None:
             columns["label"] = self._labels[valid_indices]
         return columns, valid_indices

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.batch_assembly import BatchAssembly, BatchMemory
 from prototorch.data.buckets import Buckets
 from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.fingerprint import check_fingerprint, fingerprint
@@ -18,6 +19,7 @@ from prototorch.data.ordered_pool import InlinePool, OrderedPool, closing
 from prototorch.data.shuffling import permutation
 from prototorch.data.split_batches import SplitBatches
 from prototorch.errors import DataError, PrototorchError, UsageError
+from prototorch.spec import Spec
 
 __all__ = ["MAX_AUTO_THREADS", "SMALL_BATCH_BYTES", "Loader"]
 
@@ -54,6 +56,8 @@ class Loader:
         wait_seconds: seconds spent waiting for batches so far.
         transform_bytes: estimated bytes that the transform of one batch moves; used to choose the number of threads.
         skipped_samples: index -> message of each sample left out.
+        batch_memory: in which the large columns of a batch are assembled, such as memory that a GPU copies from; None:
+            ordinary memory.
 
     Raises:
         UsageError: an invalid argument.
@@ -105,6 +109,7 @@ class Loader:
         self.buckets = Buckets(dataset, buckets) if len(buckets) else None
         self.wait_seconds = 0.0
         self.skipped_samples: dict[int, str] = {}
+        self.batch_memory: BatchMemory | None = None
         self._fingerprint: dict[str, Any] | None = None
 
     def __len__(self) -> int:
@@ -140,16 +145,30 @@ class Loader:
 
         def finish(number: int, parts: list[ReadResult]) -> Batch:
             length = None if buckets is None else chunks[number][1]
-            return self._finish(self.seed, epoch, first + number * size, parts, length)
+            placed = {} if assembly is None else assembly.take(number, [part[0] for part in parts])
+            batch = self._finish(self.seed, epoch, first + number * size, parts, length, placed)
+            if assembly is not None:
+                batch.update(assembly.move(batch))
+            return batch
 
         def describe(task: int) -> str:
             number, part = divmod(task, splits)
             return f"batch {first // size + number} of epoch {epoch}, {self._describe(indices_of(number, part))}"
 
+        def read(number: int, part: int) -> ReadResult:
+            if assembly is None or not reads_in_place:
+                return self._read(indices_of(number, part))
+            samples = len(chunks[number][0]) if buckets is not None else min(size, count - first - number * size)
+            start, stop = part * samples // splits, (part + 1) * samples // splits
+            return self._read(indices_of(number, part), assembly.rows(number, samples, start, stop))
+
+        memory = self.batch_memory
+        assembly = None if memory is None else BatchAssembly(memory, self._columns_in_place())
+        reads_in_place = self.on_error == "fail" and self.transform is None and buckets is None
         threads = self._choose_threads() if self.threads is None else self.threads
         splits = self._num_splits(threads)
         batches = max(0, end - first) // size
-        work = SplitBatches(splits, lambda number, part: self._read(indices_of(number, part)), finish)
+        work = SplitBatches(splits, read, finish)
         with closing(self._make_pool(work, batches * splits, threads, describe)) as pool:
             for number in range(batches):
                 start = time.perf_counter()
@@ -210,9 +229,15 @@ class Loader:
         check_fingerprint(self.dataset, saved, what)
         self._fingerprint = dict(saved)
 
-    def _read(self, indices: np.ndarray) -> ReadResult:
-        """Read the samples with these indices, a part of a batch."""
+    def _columns_in_place(self) -> dict[str, Spec]:
+        """The columns of a batch that can be read in place: those that are not cast afterwards."""
+        return {name: spec for name, spec in self.dataset.columns.items() if name not in self.dtypes}
+
+    def _read(self, indices: np.ndarray, outs: Columns | None = None) -> ReadResult:
+        """Read the samples with these indices, a part of a batch; outs: see `Dataset.read_into`."""
         try:
+            if outs:
+                return self.dataset.read_into(indices, outs), indices, []
             if self.on_error == "skip":
                 return self.dataset.read_valid(indices)
             return self.dataset.read(indices), indices, []
@@ -225,16 +250,19 @@ class Loader:
             raise self._read_error(indices, error) from error
 
     def _finish(
-        self, seed: int, epoch: int, position: int, parts: list[ReadResult], length: int | None = None
-    ) -> Batch:
-        """Concatenate the parts of a batch, cut its sequences to a length, cast and transform it."""
+        self, seed: int, epoch: int, position: int, parts: list[ReadResult], length: int | None = None,
+        placed: Columns | None = None,
+    ) -> Batch:  # fmt: skip
+        """Concatenate the parts of a batch, cut its sequences to a length, cast and transform it. placed: the columns
+        whose parts lie side by side already."""
         nonempty = [part for part in parts if len(part[1])] or parts[:1]
         columns, indices, _ = nonempty[0]
         errors = [error for part in parts for error in part[2]]
         try:
             if len(nonempty) > 1:
-                columns = {name: np.concatenate([part[0][name] for part in nonempty]) for name in columns}
+                columns = {n: np.concatenate([p[0][n] for p in nonempty]) for n in columns if n not in (placed or {})}
                 indices = np.concatenate([part[1] for part in nonempty])
+            columns = {**columns, **(placed or {})}
             if self.buckets is not None and length is not None:
                 columns = self.buckets.trim(columns, length)
             context = BatchContext(seed, epoch, position, indices)

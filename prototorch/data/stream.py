@@ -14,6 +14,7 @@ import numpy as np
 
 from prototorch.data.array_conversion import as_dataset
 from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.batch_assembly import BatchAssembly, BatchMemory
 from prototorch.data.binding import IndexRange, Shape, TargetSpec, bind
 from prototorch.data.checks import check_target
 from prototorch.data.dataset import ArrayDataset
@@ -43,6 +44,7 @@ class BatchStream:
         wait_seconds: seconds spent waiting for batches so far.
         position: batches of this epoch taken so far. (``batch_size`` is 1: a stream counts batches.)
         indices: inputs that a layer uses as table indices, as for `bind`.
+        batch_memory: to which the large columns of a batch are copied, as for `Loader`.
         inputs, targets, indices, transform, dtypes: may be changed between `peek` and the iteration.
     """
 
@@ -74,6 +76,7 @@ class BatchStream:
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
         self._prefetch, self._timeout = prefetch, timeout
         self.wait_seconds = 0.0
+        self.batch_memory: BatchMemory | None = None
         self._iterator: Iterator[object] | None = None  # of this epoch, after `peek`
 
     def __len__(self) -> int:
@@ -203,7 +206,10 @@ class BatchStream:
             check_target(bound, column, values, target)
         context = BatchContext(self.seed, self.epoch, position, np.arange(position, position + len(dataset)))
         columns = cast_columns(bound.read(np.arange(len(dataset))), self.dtypes)
-        return Batch(columns if self.transform is None else self.transform(columns, context), context)
+        columns = columns if self.transform is None else self.transform(columns, context)
+        if self.batch_memory is not None:
+            columns = BatchAssembly(self.batch_memory, {}).move(columns)
+        return Batch(columns, context)
 
     def _is_tuple(self, item: list[object]) -> bool:
         """Whether a list holds x and y, and not the arrays of several inputs."""

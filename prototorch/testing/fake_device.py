@@ -45,6 +45,14 @@ class FakeStream:
         return self.name
 
 
+class DeviceBlock:
+    """The owner of arrays in the memory of a fake device, by which they are told from those of the host."""
+
+    def __init__(self, memory: np.ndarray):
+        self.__array_interface__ = memory.__array_interface__
+        self._memory = memory
+
+
 class FakeGraph:
     """The captured work."""
 
@@ -94,7 +102,7 @@ class FakeDevice:
         self.used += nbytes
         raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
         skip = -raw.ctypes.data % ALIGNMENT
-        return raw[skip : skip + nbytes]
+        return np.asarray(DeviceBlock(raw[skip : skip + nbytes]))
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         kind = np.dtype(dtype)
@@ -107,11 +115,9 @@ class FakeDevice:
         return copy
 
     def owns(self, array: Any) -> bool:
-        return (
-            isinstance(array, np.ndarray)
-            and _base_array(array).size >= ALIGNMENT
-            and _base_array(array).dtype == np.uint8
-        )
+        while isinstance(array, np.ndarray):
+            array = array.base
+        return isinstance(array, DeviceBlock)
 
     def download(self, array: Any) -> np.ndarray:
         self._forbid_in_capture("download")
@@ -270,9 +276,3 @@ class FakeDevice:
         _, work = stream.queue.popleft()
         with np.errstate(all="ignore"):
             work()
-
-
-def _base_array(array: np.ndarray) -> np.ndarray:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array

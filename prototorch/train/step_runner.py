@@ -160,6 +160,7 @@ class StepRunner(FitState):
             loader.transform = feeder.preprocess
             if isinstance(loader, Loader):
                 loader.transform_bytes = feeder.preprocess_bytes(data.full_batch())
+        loader.batch_memory = self.plan_cache.backend.batch_memory
         is_open = any(None in node.shape for node in self.plan_cache.net.inputs)
         differ = isinstance(loader, BatchStream) or loader.buckets is not None
         feeder.has_variable_sizes = is_open and differ and not feeder.preprocesses_on_device

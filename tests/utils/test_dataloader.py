@@ -298,8 +298,8 @@ def test_memory_is_not_pinned_without_a_gpu():
 def test_batches_are_copied_to_pinned_memory():
     blocks = []
 
-    def allocate(nbytes):
-        blocks.append(np.zeros(nbytes, np.uint8))
+    def allocate(shape, dtype):
+        blocks.append(np.zeros(shape, dtype))
         return blocks[-1]
 
     class Own:
@@ -311,5 +311,5 @@ def test_batches_are_copied_to_pinned_memory():
     assert plain(pinned[:5]) == plain(batch)
     assert pinned[5:] == ["pinned", "text", 7]
     assert type(pinned[4]) is type(batch[4])
-    assert [len(block) for block in blocks] == [12, 24, 24, 24, 48, 3]
+    assert [block.nbytes for block in blocks] == [12, 24, 24, 24, 48, 3]
     assert all(np.shares_memory(t.numpy(), b) for t, b in zip(pinned[:2], blocks, strict=False))

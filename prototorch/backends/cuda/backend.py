@@ -20,6 +20,7 @@ from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
+from prototorch.backends.cuda.pinned_pool import PinnedPool
 from prototorch.backends.cuda.stream_kernel import BoundStreamKernel, StreamKernel
 from prototorch.backends.executable_plan import ExecutablePlan, StepSpec
 from prototorch.backends.precision import ExecutionSettings, numpy_dtype
@@ -54,6 +55,7 @@ class CudaBackend(Backend):
         self.device = device
         #: must be held by whoever enqueues work: during a capture the work of other threads would be captured as well
         self.lock = threading.RLock()
+        self.batch_memory = PinnedPool(device.alloc_pinned, self.lock)
         self.precision = device.settings.precision
         if self.precision.low_dtype is not None:
             numpy_dtype(self.precision.low_dtype)  # raises now where the dtype is not installed

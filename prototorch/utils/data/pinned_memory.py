@@ -21,11 +21,11 @@ def pin_memory(batch: Any) -> Any:
     if not is_available():
         warn_user("pin_memory: there is no GPU here, and batches stay in ordinary memory", UserWarning)
         return batch
-    return pin_batch(batch, interpreter_for("cuda").backend.device.alloc_pinned)
+    return pin_batch(batch, interpreter_for("cuda").backend.batch_memory.empty)
 
 
-def pin_batch(batch: Any, allocate: Callable[[int], np.ndarray]) -> Any:
-    """A batch whose tensors are copied to memory of ``allocate(bytes)``, which gives arrays of uint8.
+def pin_batch(batch: Any, allocate: Callable[[tuple[int, ...], Any], np.ndarray | None]) -> Any:
+    """A batch whose tensors are copied to arrays of ``allocate(shape, dtype)``; where that gives None, they stay.
 
     Mappings, named tuples, tuples and lists are entered; an object with a method ``pin_memory()`` is asked for it; the
     rest stays as it is.
@@ -34,7 +34,9 @@ def pin_batch(batch: Any, allocate: Callable[[int], np.ndarray]) -> Any:
         if not is_host_array(batch):
             return batch
         array = batch.numpy()
-        memory = allocate(array.nbytes).view(array.dtype).reshape(array.shape)
+        memory = allocate(array.shape, array.dtype)
+        if memory is None:
+            return batch
         memory[...] = array
         return as_tensor(memory)
     if isinstance(batch, str | bytes):

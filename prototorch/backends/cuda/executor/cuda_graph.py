@@ -145,6 +145,8 @@ class CudaGraphExecutor:
 
     def synchronize(self, guard: LossGuard) -> None:
         """See `Executor.synchronize`."""
+        with self.backend.lock:
+            self._staging.release()
         if self.loss_check is not None and self.loss_check.steps_started:
             with self.backend.lock:
                 self.loss_check.request_report()
