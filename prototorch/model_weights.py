@@ -156,7 +156,7 @@ class ModelWeights:
         """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""
         if self.trainer.is_fitting:
             self.trainer.check_states()
-        elif names := non_finite_states(self.variables, self.trainer.plan_cache.backend):
+        elif names := non_finite_states(self.variables):
             warnings.warn(
                 f"{fspath(path)} gets values that are not finite: {describe_states(self.variables, names)}",
                 RuntimeWarning, stacklevel=3,

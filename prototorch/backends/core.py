@@ -238,6 +238,14 @@ class Backend:
 
     # ------------------------------------------------------------------ memory and arrays
 
+    def enqueue(self, name: str, work: Callable[[], Any]) -> None:
+        """Do work on arrays after the kernels that were called before: a device runs these while the host goes on.
+
+        name: of the work. What it computes is read by `to_numpy`, from arrays that were made before.
+        """
+        with self.run_context():
+            work()
+
     def empty(self, spec: Spec) -> Any:
         """An array of this spec with undefined elements."""
         return self.xp.empty(spec.shape, dtype=spec.dtype)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.cuda.devices import gpu_backend, is_available
+from prototorch.backends.cuda.device import MemoryUsage
+from prototorch.cuda.devices import gpu_backend, is_available, resolve_index
 
 __all__ = ["empty_cache", "max_memory_allocated", "mem_get_info", "memory_allocated", "memory_reserved",
            "reset_peak_memory_stats"]  # fmt: skip
@@ -12,46 +13,43 @@ __all__ = ["empty_cache", "max_memory_allocated", "mem_get_info", "memory_alloca
 _peaks: dict[int, int] = {}
 
 
-def _pool(device: Any) -> Any:
-    return gpu_backend(device).device.pool if is_available() else None
+def _usage(device: Any) -> MemoryUsage:
+    return gpu_backend(device).device.memory_usage() if is_available() else MemoryUsage(0, 0, 0, 0)
 
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes of the tensors on a GPU."""
-    pool = _pool(device)
-    used = 0 if pool is None else int(pool.used_bytes())
-    _peaks[id(pool)] = max(used, _peaks.get(id(pool), 0))
+    used = _usage(device).used
+    if is_available():
+        index = resolve_index(device)
+        _peaks[index] = max(used, _peaks.get(index, 0))
     return used
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """The most bytes that `memory_allocated` has given since the start, or since `reset_peak_memory_stats`: what was
     allocated between its calls is not counted."""
-    memory_allocated(device)
-    return _peaks[id(_pool(device))]
+    used = memory_allocated(device)
+    return _peaks.get(resolve_index(device), used)
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
     """Begin `max_memory_allocated` again."""
-    _peaks.pop(id(_pool(device)), None)
+    _peaks.pop(resolve_index(device), None)
 
 
 def memory_reserved(device: Any = None) -> int:
     """Bytes that are allocated on a GPU for tensors, with those that none uses now."""
-    pool = _pool(device)
-    return 0 if pool is None else int(pool.total_bytes())
+    return _usage(device).reserved
 
 
 def empty_cache() -> None:
     """Return the memory that no tensor uses to the GPU."""
-    pool = _pool(None)
-    if pool is not None:
-        pool.free_all_blocks()
+    if is_available():
+        gpu_backend(None).device.release_memory()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Free and total bytes of a GPU. Raises BackendError where it cannot be used."""
-    gpu = gpu_backend(device).device
-    with gpu.stream_context():
-        free, total = gpu.cp.cuda.runtime.memGetInfo()
-    return int(free), int(total)
+    usage = gpu_backend(device).device.memory_usage()
+    return usage.free, usage.total

@@ -185,7 +185,7 @@ class EagerInterpreter(TensorInterpreter):
         self.backend, self.device = backend, device
         #: native kernels read contiguous arrays alone
         self._makes_contiguous = backend.is_shape_specialized and not backend.has_device_memory
-        self._empty = backend.device.empty if backend.has_device_memory else backend.xp.empty
+        self._empty = backend.device.empty_pooled if backend.has_device_memory else backend.xp.empty
         #: the context of kernel calls; entering it takes a tenth of the time of `NumpyRunContext`
         self._context = None if backend.run_context is not NumpyRunContext else kernel_context()
         self._spec_of: dict[tuple[tuple[int, ...], Any], Spec] = {}
@@ -310,16 +310,8 @@ class EagerInterpreter(TensorInterpreter):
         if not self.backend.has_device_memory:
             return array.copy()
         made = self._empty(tuple(array.shape), array.dtype.name)
-        self._in_order("copy", lambda: operator.setitem(made, ..., array))
+        self.backend.enqueue("copy", lambda: operator.setitem(made, ..., array))
         return made
-
-    def _in_order(self, name: str, work: Callable[[], Any]) -> None:
-        """Do work on arrays after the kernels that were called before: a device runs these while the host goes on."""
-        if not self.backend.has_device_memory:
-            work()
-            return
-        with self.backend.run_context():
-            self.backend.device.enqueue(name, work)
 
     def zeros(self, spec: Spec) -> Tensor:
         """A tensor of zeros."""
@@ -329,7 +321,7 @@ class EagerInterpreter(TensorInterpreter):
         if not self.backend.has_device_memory:
             return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
         made = self._empty(spec.shape, spec.dtype)
-        self._in_order("zeros", lambda: operator.setitem(made, ..., 0))
+        self.backend.enqueue("zeros", lambda: operator.setitem(made, ..., 0))
         return self.wrap(made)
 
     def add_into(self, target: Tensor, value: Tensor) -> None:
@@ -342,7 +334,7 @@ class EagerInterpreter(TensorInterpreter):
         if not self.backend.has_device_memory:
             array += source
         else:
-            self._in_order("accumulate", lambda: operator.iadd(array, source))
+            self.backend.enqueue("accumulate", lambda: operator.iadd(array, source))
         target.storage.mark_changed()
 
     def write(self, target: Tensor, value: Tensor) -> None:
@@ -355,7 +347,7 @@ class EagerInterpreter(TensorInterpreter):
         if not self.backend.has_device_memory:
             array[...] = source
         else:
-            self._in_order("write", lambda: operator.setitem(array, ..., source))
+            self.backend.enqueue("write", lambda: operator.setitem(array, ..., source))
         target.storage.mark_changed()
 
 

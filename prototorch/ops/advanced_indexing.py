@@ -16,6 +16,7 @@ from prototorch.ops.facts import BATCHED, Attrs, Dependences, Specs, lookup_byte
 from prototorch.ops.indexing import scatter_add, take
 from prototorch.ops.operators import OPS
 from prototorch.ops.reduce import normalize_axes
+from prototorch.ops.strided_array import array_module
 from prototorch.spec import Spec
 
 #: how `index_put` joins a value with the element at its index
@@ -177,12 +178,12 @@ def write_rows(xp: Any, out: Any, rows: Any, values: Any, reduce: str) -> None:
 
 
 def _larger(a: Any, b: Any) -> Any:
-    xp = a.__array_namespace__()
+    xp = array_module(a)
     return a | b if str(a.dtype).endswith("bool") else xp.maximum(a, b)
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    xp = a.__array_namespace__()
+    xp = array_module(a)
     return a & b if str(a.dtype).endswith("bool") else xp.minimum(a, b)
 
 

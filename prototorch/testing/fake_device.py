@@ -2,11 +2,13 @@
 
 It is as asynchronous as a GPU may be: the work of a stream runs when the host waits for it, not before. So a host
 buffer that is written too early, a result that is read without waiting, or a missing event give wrong results. New
-memory is filled with 0xFF (NaN). A call that CUDA does not allow during a capture raises CaptureError.
+memory is filled with 0xFF (NaN). A call that CUDA does not allow during a capture raises CaptureError; an operation on
+an array of the device that is not enqueued on a stream raises UnorderedWorkError.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
-from prototorch.backends.cuda.device import ALIGNMENT, out_of_memory_error
+from prototorch.backends.cuda.device import ALIGNMENT, MemoryUsage, out_of_memory_error
 from prototorch.backends.cuda.device_sources import LossCheckState
 from prototorch.backends.precision import ExecutionSettings
+from prototorch.testing.device_array import DeviceArray, stream_work
 
 __all__ = ["CaptureError", "FakeDevice", "FakeEvent", "FakeGraph", "FakeStream"]
 
@@ -43,14 +46,6 @@ class FakeStream:
 
     def __repr__(self) -> str:
         return self.name
-
-
-class DeviceBlock:
-    """The owner of arrays in the memory of a fake device, by which they are told from those of the host."""
-
-    def __init__(self, memory: np.ndarray):
-        self.__array_interface__ = memory.__array_interface__
-        self._memory = memory
 
 
 class FakeGraph:
@@ -101,35 +96,50 @@ class FakeDevice:
         self.log.append(("alloc", nbytes))
         self.used += nbytes
         raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
+        weakref.finalize(raw, self._release, nbytes).atexit = False
         skip = -raw.ctypes.data % ALIGNMENT
-        return np.asarray(DeviceBlock(raw[skip : skip + nbytes]))
+        return raw[skip : skip + nbytes].view(DeviceArray)
+
+    def _release(self, nbytes: int) -> None:
+        self.used -= nbytes
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         kind = np.dtype(dtype)
         return self.alloc(int(np.prod(shape, dtype=np.int64)) * kind.itemsize).view(kind).reshape(shape)
 
+    def empty_pooled(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return self.empty(shape, dtype)
+
+    def memory_usage(self) -> MemoryUsage:
+        return MemoryUsage(self.used, self.used, self.memory - self.used, self.memory)
+
+    def release_memory(self) -> None:
+        pass
+
     def upload(self, array: np.ndarray) -> Any:
         array = np.asarray(array, order="C")
         copy = self.empty(array.shape, array.dtype.name)
-        copy[...] = array
+        with stream_work():
+            copy[...] = array
         return copy
 
     def owns(self, array: Any) -> bool:
-        while isinstance(array, np.ndarray):
+        while isinstance(array, np.ndarray) and not isinstance(array, DeviceArray):
             array = array.base
-        return isinstance(array, DeviceBlock)
+        return isinstance(array, DeviceArray)
 
     def download(self, array: Any) -> np.ndarray:
         self._forbid_in_capture("download")
         self.log.append(("download", array.nbytes))
         self._run_all(self.compute_stream)
-        return np.array(array)
+        return np.array(array, subok=False)
 
     def overwrite(self, target: Any, array: np.ndarray) -> None:
         self._forbid_in_capture("overwrite")
         self.log.append(("overwrite", target.nbytes))
         self._run_all(self.compute_stream)
-        target[...] = array
+        with stream_work():
+            target[...] = array
 
     def alloc_pinned(self, nbytes: int) -> np.ndarray:
         self.log.append(("alloc_pinned", nbytes))
@@ -274,5 +284,5 @@ class FakeDevice:
 
     def _run_one(self, stream: FakeStream) -> None:
         _, work = stream.queue.popleft()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), stream_work():
             work()

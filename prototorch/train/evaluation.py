@@ -72,7 +72,7 @@ def predict(
 
 def _warn(runner: StepRunner, what: str) -> None:
     """Issue a RuntimeWarning about results that are not finite, with the weights that explain them."""
-    variables, backend = runner.plan_cache.variables, runner.plan_cache.backend
-    names = [n for n in non_finite_states(variables, backend) if not n.startswith(SLOT_PREFIX)]
+    variables = runner.plan_cache.variables
+    names = [n for n in non_finite_states(variables) if not n.startswith(SLOT_PREFIX)]
     cause = f"{describe_states(variables, names)} not finite" if names else "all weights are finite: look at the inputs"
     warnings.warn(f"{what}: {cause}", RuntimeWarning, stacklevel=4)

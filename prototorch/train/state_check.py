@@ -7,7 +7,8 @@ epoch, and before a file is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.devices import backend_for
 from prototorch.errors import warn_user
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
+from prototorch.spec import Spec
 
 __all__ = ["INTERVAL", "describe_states", "non_finite_states", "warn_of_loaded"]
 
@@ -22,22 +24,37 @@ INTERVAL = 64  # steps between two checks: the arrays are read twice for each
 MAX_NAMES_SHOWN = 4
 
 
-def non_finite_states(variables: Variables, backend: Backend) -> list[str]:
-    """The names of the float arrays, totals of metrics left out, that hold a value that is not finite."""
-    arrays = {name: a for name, a in variables.current_arrays() if a.dtype.kind == "f" and a.size}
-    names = [name for name in arrays if not name.startswith(METRIC_PREFIX)]
-    if not names:
-        return []
-    xp = backend.xp
-    with backend.run_context():
-        extremes = [f(arrays[name]) for name in names for f in (xp.min, xp.max)]  # both are NaN where an element is
-        values = np.asarray(backend.to_numpy(xp.stack(extremes))).reshape(-1, 2)
-    return [name for name, is_finite in zip(names, np.isfinite(values).all(axis=1), strict=True) if not is_finite]
+def non_finite_states(variables: Variables) -> list[str]:
+    """The names of the float arrays, totals of metrics left out, that hold a value that is not finite. Each array is
+    read where the last step has left it: on the device that it was computed on, or here."""
+    found: dict[Backend, dict[str, Any]] = {}
+    on_device = variables.mirror
+    for name, array in variables.current_arrays():
+        if array.dtype.kind == "f" and array.size and not name.startswith(METRIC_PREFIX):
+            backend = backend_for("cpu")
+            if on_device is not None and name in on_device.resident:
+                backend = on_device.backend
+            found.setdefault(backend, {})[name] = array
+    return [name for backend, arrays in found.items() for name in _non_finite(backend, arrays)]
+
+
+def _non_finite(backend: Backend, arrays: Mapping[str, Any]) -> list[str]:
+    """The names of the arrays of a backend that hold a value that is not finite."""
+    extremes = backend.empty(Spec((len(arrays), 2), np.result_type(*(a.dtype for a in arrays.values())).name))
+
+    def compute() -> None:
+        for row, array in enumerate(arrays.values()):
+            extremes[row, 0] = backend.xp.min(array)  # both are NaN where an element is
+            extremes[row, 1] = backend.xp.max(array)
+
+    backend.enqueue("extremes of the states", compute)
+    is_finite = np.isfinite(np.asarray(backend.to_numpy(extremes))).all(axis=1)
+    return [name for name, finite in zip(arrays, is_finite, strict=True) if not finite]
 
 
 def warn_of_loaded(variables: Variables, path: str, *, slots: bool) -> None:
     """Warn of values read from a file that are not finite. slots: whether the optimizer's state is read too."""
-    names = [n for n in non_finite_states(variables, backend_for("cpu")) if slots or not n.startswith(SLOT_PREFIX)]
+    names = [n for n in non_finite_states(variables) if slots or not n.startswith(SLOT_PREFIX)]
     if names:
         warn_user(f"{path} holds values that are not finite: {describe_states(variables, names)}", RuntimeWarning)
 

@@ -194,7 +194,7 @@ class StepRunner(FitState):
     def note_states(self) -> None:
         """Before a fit: warn of values that are not finite. They are known from then on."""
         variables = self.plan_cache.variables
-        self._known_states = non_finite_states(variables, self.plan_cache.backend)
+        self._known_states = non_finite_states(variables)
         if self._known_states:
             warnings.warn(
                 f"before the first step these values are not finite: {describe_states(variables, self._known_states)}",
@@ -205,7 +205,7 @@ class StepRunner(FitState):
     def check_states(self) -> None:
         """Raise TrainingError where a weight or the optimizer's state has become not finite; see `state_check`."""
         with self.lock:
-            names = non_finite_states(self.plan_cache.variables, self.plan_cache.backend)
+            names = non_finite_states(self.plan_cache.variables)
             names = [name for name in names if name not in self._known_states]
             if names:
                 raise TrainingError(self._describe_states(names))

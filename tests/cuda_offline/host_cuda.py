@@ -16,6 +16,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import threading
 from collections import Counter
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 P, Z, INT, U = c_void_p, c_size_t, c_int, c_uint
-OK, INVALID, NO_MEMORY, BAD_HANDLE, NOT_RECORDING = 0, 1, 2, 400, 401
+OK, INVALID, NO_MEMORY, BAD_HANDLE, NOT_RECORDING, NO_DEVICE = 0, 1, 2, 400, 401, 101
 UNSUPPORTED, VOID, ISOLATION, IMPLICIT = 900, 901, 905, 906  # of a stream that records
 TYPES = {"P": P, "Z": Z, "INT": INT, "U": U, "c_char_p": c_char_p, "c_ulonglong": c_ulonglong}
 ATTRIBUTES = {1: 1024, 10: 32, 16: 132, 75: 9, 76: 0}  # threads of a block, of a warp, processors, capability 9.0
@@ -39,25 +40,36 @@ def put(address: int, value: Any, kind: Any) -> int:
 
 
 class Stream:
-    """``work``: what has been recorded, None while it does not record; ``void``: a rule was broken meanwhile."""
+    """``work``: what has been recorded, None while it does not record; ``void``: a rule was broken meanwhile;
+    ``device``: the number of its GPU."""
 
-    def __init__(self, flags: int):
-        self.flags, self.work, self.void = flags, None, False
+    def __init__(self, flags: int, device: int):
+        self.flags, self.device, self.work, self.void = flags, device, None, False
 
 
 class Event:
-    """``inside``: it was last given to a stream that records."""
+    """``inside``: it was last given to a stream that records; ``device``: the number of its GPU."""
 
-    def __init__(self, flags: int):
-        self.flags, self.recorded, self.inside = flags, False, False
+    def __init__(self, flags: int, device: int):
+        self.flags, self.device, self.recorded, self.inside = flags, device, False, False
+
+
+class CurrentDevice(threading.local):
+    """The current GPU of each thread."""
+
+    number = 0
 
 
 class HostCuda:
-    """See the module's text. ``told`` counts calls, ``wrong`` is what should not have happened."""
+    """See the module's text. ``calls`` counts calls, ``launches`` kernels by GPU, ``wrong`` is what should not have
+    happened. devices: the number of GPUs."""
 
-    def __init__(self, total: int = 1 << 34):
+    def __init__(self, total: int = 1 << 34, devices: int = 1):
         self.total, self.used, self.next = total, 0, 0x7000
+        self.devices, self.current = devices, CurrentDevice()
+        self.launches: Counter[int] = Counter()
         self.blocks: dict[int, tuple[np.ndarray, int]] = {}  # of the device, by address
+        self.owners: dict[int, int] = {}  # the GPU of a block
         self.pinned: dict[int, tuple[np.ndarray, int]] = {}
         self.objects: dict[int, Any] = {}
         self.calls: Counter[str] = Counter()
@@ -91,6 +103,9 @@ class HostCuda:
             self.wrong.append("work on the default stream")
             return self.refuse(IMPLICIT) if self.recording() else OK
         found = self.objects[stream]
+        if found.device != self.current.number:
+            self.wrong.append(f"work on a stream of GPU {found.device} while GPU {self.current.number} is current")
+            return BAD_HANDLE
         if found.void:
             return VOID
         if found.work is None:
@@ -105,14 +120,26 @@ class HostCuda:
 
     # ------------------------------------------------------------ the device and its memory
 
+    def cuInit(self, flags: U):
+        return OK
+
+    def cuDriverGetVersion(self, n: P):
+        return put(n, 13000, INT)
+
+    def cuDeviceGetCount(self, n: P):
+        return put(n, self.devices, INT)
+
     def cudaGetDeviceCount(self, n: P):
-        return put(n, 1, INT)
+        return put(n, self.devices, INT)
 
     def cudaGetDevice(self, n: P):
-        return put(n, 0, INT)
+        return put(n, self.current.number, INT)
 
     def cudaSetDevice(self, n: INT):
-        return OK if n == 0 else 101
+        if not 0 <= n < self.devices:
+            return NO_DEVICE
+        self.current.number = n
+        return OK
 
     def cudaGetLastError(self):
         return OK
@@ -131,12 +158,17 @@ class HostCuda:
         ctypes.memmove(p, b"the host", 9)
         return OK
 
+    def cudaPointerGetAttributes(self, p: P, address: P):
+        ctypes.memset(p, 0, 24)
+        return put(p + 4, self.owners.get(address, 0), INT)
+
     def cudaMalloc(self, p: P, size: Z):
         if self.used + size > self.total:
             return NO_MEMORY
         raw = np.full(size + 512, 0xFF, np.uint8)
         at = -(-raw.ctypes.data // 512) * 512
         self.blocks[at], self.used = (raw, size), self.used + size
+        self.owners[at] = self.current.number
         return put(p, at, P)
 
     def cudaFree(self, p: P):
@@ -175,7 +207,7 @@ class HostCuda:
     # ------------------------------------------------------------ streams, events, graphs
 
     def cudaStreamCreateWithPriority(self, p: P, flags: U, priority: INT):
-        return self.new(Stream(flags), p)
+        return self.new(Stream(flags, self.current.number), p)
 
     def cudaStreamDestroy(self, stream: P):
         del self.objects[stream]
@@ -195,7 +227,7 @@ class HostCuda:
         return self.refuse(ISOLATION) if inside != self.objects[event].inside else OK
 
     def cudaEventCreateWithFlags(self, p: P, flags: U):
-        return self.new(Event(flags), p)
+        return self.new(Event(flags, self.current.number), p)
 
     def cudaEventDestroy(self, event: P):
         del self.objects[event]
@@ -203,6 +235,8 @@ class HostCuda:
 
     def cudaEventRecord(self, event: P, stream: P):
         found = self.objects[event]
+        if not stream or self.objects[stream].device != found.device:
+            self.wrong.append("an event is recorded on the default stream, or on a stream of another GPU")
         found.recorded, found.inside = True, bool(stream) and self.objects[stream].work is not None
         return OK
 
@@ -283,6 +317,7 @@ class HostCuda:
         if bx * by * bz > 1024 or shared > 49152 or self.play is None:
             return INVALID
         self.calls["kernel"] += 1
+        self.launches[self.current.number] += 1
         return self.do(stream, self.play(source, name, gx, bx, given))
 
 

@@ -34,3 +34,12 @@ def test_a_training(precision, tmp_path):
     done = subprocess.run([sys.executable, program, precision, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "passed" in done.stdout
+
+
+def test_all_work_is_on_the_streams_of_its_own_gpu(tmp_path):
+    """Each launch, copy and event, of models and of tensors, with two GPUs, in several threads: none is on the default
+    stream, and none on a stream of a GPU that is not the thread's current one."""
+    program = Path(__file__).with_name("streams_with_cupy.py")
+    done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "passed" in done.stdout

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -51,7 +53,7 @@ class CudaBackend(Backend):
 
     def __init__(self, device: CudaDevice, kernels: bool = True):
         xp = CapturableNamespace(device.xp.module)  # of this backend alone: its matmul is replaced below
-        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=device.stream_context)
+        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=self._in_stream)
         self.device = device
         #: must be held by whoever enqueues work: during a capture the work of other threads would be captured as well
         self.lock = threading.RLock()
@@ -63,25 +65,31 @@ class CudaBackend(Backend):
         if kernels:
             self.xp.matmul = self.kernel_matmul
 
+    @contextmanager
+    def _in_stream(self) -> Iterator[None]:
+        """The context in which work may be enqueued: by this thread alone, on the device's compute stream."""
+        with self.lock, self.device.stream_context():
+            yield
+
     # ------------------------------------------------------------------ kernels
 
     def prepare(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]) -> KernelFn:
         """See `Backend.prepare`; kernels are compiled here."""
-        with self.lock, use_device(self.device):
+        with self._in_stream(), use_device(self.device):
             kernel = super().prepare(op, ins, outs, attrs)
         return kernel if isinstance(kernel, StreamKernel) else StreamKernel(self.device, op.name, kernel)
 
     def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
                       attrs: Mapping[str, Any]) -> KernelChoice:  # fmt: skip
         """See `Backend.choose_kernel`."""
-        with use_device(DryRunDevice(self.device)):
+        with self._in_stream(), use_device(DryRunDevice(self.device)):
             return super().choose_kernel(op, ins, outs, attrs)
 
     def scratch_bytes(self, steps: Iterable[StepSpec]) -> int:
         """See `Backend.scratch_bytes`: the workspace, and what kernels allocate for themselves. What reference
         implementations allocate is not known before they run."""
         dry_run = DryRunDevice(self.device)
-        with use_device(dry_run):
+        with self._in_stream(), use_device(dry_run):
             for op, ins, outs, attrs in steps:
                 super().prepare(op, ins, outs, attrs)
         return dry_run.workspace_bytes + dry_run.persistent_bytes
@@ -145,7 +153,7 @@ class CudaBackend(Backend):
         for condition in dict.fromkeys(kernel.condition for kernel, _, _ in updates):
             group = [update for update in updates if update[0].condition == condition]
             stream_kernels = {id(kernel.kernel): kernel for kernel, _, _ in group}
-            with use_device(self.device):
+            with self._in_stream(), use_device(self.device):
                 launches = fuse_updates([(kernel.kernel, ins, outs) for kernel, ins, outs in group])
             for launch, ins, outs in launches:
                 kernel = stream_kernels.get(id(launch)) or StreamKernel(
@@ -161,6 +169,11 @@ class CudaBackend(Backend):
 
     # ------------------------------------------------------------------ memory and arrays
 
+    def enqueue(self, name: str, work: Callable[[], Any]) -> None:
+        """See `Backend.enqueue`."""
+        with self._in_stream():
+            self.device.enqueue(name, work)
+
     def empty(self, spec: Spec) -> Any:
         """See `Backend.empty`."""
         return self.device.empty(spec.shape, spec.dtype)
@@ -175,16 +188,20 @@ class CudaBackend(Backend):
 
     def asarray(self, array: Any, dtype: str | None = None) -> Any:
         """See `Backend.asarray`; an array of the host is copied to the device synchronously."""
-        if self.device.owns(array):
-            return array if dtype is None or array.dtype == np.dtype(dtype) else array.astype(dtype)
-        with self.lock:
-            return self.device.upload(np.asarray(array, dtype=dtype))
+        with self._in_stream():
+            if not self.device.owns(array):
+                return self.device.upload(np.asarray(array, dtype=dtype))
+            if dtype is None or array.dtype == np.dtype(dtype):
+                return array
+            converted = self.device.empty_pooled(tuple(array.shape), np.dtype(dtype).name)
+            self.enqueue("astype", lambda: operator.setitem(converted, ..., array))
+            return converted
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """See `Backend.to_numpy`; waits until all enqueued work is done."""
         if not self.device.owns(array):
             return np.asarray(array)
-        with self.lock:
+        with self._in_stream():
             return self.device.download(array)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,8 +11,9 @@ import numpy as np
 
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
 from prototorch.backends.cuda.availability import install_command, query_driver
-from prototorch.backends.cuda.device import format_bytes, out_of_memory_error
+from prototorch.backends.cuda.device import MemoryUsage, format_bytes, out_of_memory_error
 from prototorch.backends.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
+from prototorch.backends.cuda.stream_context import enter_stream, in_stream
 from prototorch.backends.precision import ExecutionSettings
 from prototorch.errors import BackendError, ResourceError
 
@@ -30,7 +31,11 @@ class CapturedGraph(NamedTuple):
 
 class CupyDevice:
     """See `CudaDevice`. index: of the GPU (default 0). Raises BackendError where CuPy is not installed, finds no GPU,
-    or cannot use it."""
+    or cannot use it.
+
+    Methods may be called in any thread, whatever GPU and stream are current there: each enters `stream_context`, which
+    takes no time where it is entered already.
+    """
 
     def __init__(self, settings: ExecutionSettings | None = None, index: int = 0):
         self.settings, self.index = settings or ExecutionSettings(), index
@@ -38,8 +43,8 @@ class CupyDevice:
         cuda = self.cp.cuda
         try:
             cuda.nvrtc.getVersion()  # loads NVRTC with its built-in functions, which cuDNN's own loading does not find
-            cuda.Device(index).use()
-            self.compute_stream, self.copy_stream = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
+            with cuda.Device(index):
+                self.compute_stream, self.copy_stream = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
         except (RuntimeError, ImportError, OSError) as exc:
             raise BackendError(f"the GPU cannot be used: {type(exc).__name__}: {exc}") from exc
         self.pool = cuda.MemoryPool()
@@ -72,6 +77,7 @@ class CupyDevice:
         """See `CudaDevice.deterministic`."""
         return self.settings.deterministic
 
+    @in_stream
     def alloc(self, nbytes: int) -> Any:
         """See `CudaDevice.alloc`; the memory is not from CuPy's pools, whose blocks are larger than requested."""
         cuda = self.cp.cuda
@@ -87,12 +93,30 @@ class CupyDevice:
                 raise out_of_memory_error(nbytes, *cuda.runtime.memGetInfo()) from exc
         return self.cp.ndarray((nbytes,), dtype="uint8", memptr=cuda.MemoryPointer(memory, 0))
 
+    @in_stream
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """See `CudaDevice.empty`."""
         kind = np.dtype(dtype)
         count = int(np.prod(shape, dtype=np.int64))
         return self.alloc(count * kind.itemsize).view(kind).reshape(shape)
 
+    @in_stream
+    def empty_pooled(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """See `CudaDevice.empty_pooled`."""
+        return self.cp.empty(shape, dtype=dtype)
+
+    @in_stream
+    def memory_usage(self) -> MemoryUsage:
+        """See `CudaDevice.memory_usage`."""
+        free, total = self.cp.cuda.runtime.memGetInfo()
+        return MemoryUsage(int(self.pool.used_bytes()), int(self.pool.total_bytes()), int(free), int(total))
+
+    @in_stream
+    def release_memory(self) -> None:
+        """See `CudaDevice.release_memory`."""
+        self.pool.free_all_blocks()
+
+    @in_stream
     def upload(self, array: np.ndarray) -> Any:
         """See `CudaDevice.upload`."""
         array = np.asarray(array, order="C")
@@ -106,16 +130,18 @@ class CupyDevice:
         """See `CudaDevice.owns`."""
         return isinstance(array, self.cp.ndarray)
 
+    @in_stream
     def download(self, array: Any) -> np.ndarray:
         """See `CudaDevice.download`."""
-        with self.compute_stream:
-            return self.cp.asnumpy(array, stream=self.compute_stream, blocking=True)
+        return self.cp.asnumpy(array, stream=self.compute_stream, blocking=True)
 
+    @in_stream
     def overwrite(self, target: Any, array: np.ndarray) -> None:
         """See `CudaDevice.overwrite`."""
         target.set(np.asarray(array, order="C"), stream=self.compute_stream)
         self.compute_stream.synchronize()
 
+    @in_stream
     def alloc_pinned(self, nbytes: int) -> np.ndarray:
         """See `CudaDevice.alloc_pinned`; not from CuPy's pool, which allocates the next power of two."""
         cuda, count = self.cp.cuda, max(nbytes, 1)
@@ -127,6 +153,7 @@ class CupyDevice:
             raise ResourceError(f"the host has no memory for {format_bytes(nbytes)} of pinned memory") from exc
         return np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), np.uint8, count)[:nbytes]
 
+    @in_stream
     def free_bytes(self) -> int | None:
         """See `CudaDevice.free_bytes`; free blocks of CuPy's pool count."""
         free, _ = self.cp.cuda.runtime.memGetInfo()
@@ -137,20 +164,24 @@ class CupyDevice:
         if nbytes > self._workspace_bytes:
             self._workspace_bytes, self._workspace = nbytes, None
 
+    @in_stream
     def workspace(self) -> Any:
         """See `CudaDevice.workspace`."""
         if self._workspace is None:
             self._workspace = self.alloc(self._workspace_bytes)
         return self._workspace
 
+    @in_stream
     def create_event(self, timing: bool = False) -> Any:
         """See `CudaDevice.create_event`."""
         return self.cp.cuda.Event(disable_timing=not timing)
 
+    @in_stream
     def record_event(self, event: Any, stream: Any) -> None:
         """See `CudaDevice.record_event`."""
         event.record(stream)
 
+    @in_stream
     def wait_event(self, stream: Any, event: Any) -> None:
         """See `CudaDevice.synchronize`."""
         stream.wait_event(event)
@@ -163,16 +194,19 @@ class CupyDevice:
         """See `CudaDevice.elapsed_ms`."""
         return float(self.cp.cuda.get_elapsed_time(start, end))
 
+    @in_stream
     def copy_from_host(self, target: Any, source: np.ndarray, stream: Any) -> None:
         """See `CudaDevice.copy_from_host`."""
         if source.nbytes:
             target.data.copy_from_host_async(source.ctypes.data, source.nbytes, stream)
 
+    @in_stream
     def copy_to_host(self, target: np.ndarray, source: Any, stream: Any) -> None:
         """See `CudaDevice.copy_to_host`."""
         if target.nbytes:
             source.data.copy_to_host_async(target.ctypes.data, target.nbytes, stream)
 
+    @in_stream
     def copy_on_device(self, target: Any, source: Any) -> None:
         """See `CudaDevice.copy_on_device`."""
         if source.nbytes:
@@ -195,16 +229,12 @@ class CupyDevice:
         """See `CudaDevice.enqueue`: a function that launches kernels enqueues them by itself."""
         work()
 
-    @contextmanager
-    def stream_context(self) -> Iterator[None]:
+    def stream_context(self) -> AbstractContextManager[Any]:
         """See `CudaDevice.stream_context`."""
-        with ExitStack() as contexts:
-            contexts.enter_context(self.cp.cuda.Device(self.index))
-            contexts.enter_context(self.cp.cuda.using_allocator(self._malloc))
-            contexts.enter_context(self.compute_stream)
-            yield
+        return enter_stream(self)
 
-    def _malloc(self, nbytes: int) -> Any:
+    def malloc(self, nbytes: int) -> Any:
+        """Memory for CuPy's own arrays: from the pool, during a capture from that of the graph."""
         return self._active_pool.malloc(nbytes)
 
     def _malloc_for_graph(self, nbytes: int) -> Any:
@@ -214,6 +244,7 @@ class CupyDevice:
         self._graph_memory.append(pointer)
         return pointer
 
+    @in_stream
     def begin_capture(self) -> None:
         """See `CudaDevice.begin_capture`.
 
@@ -224,6 +255,7 @@ class CupyDevice:
         self._active_pool = self.cp.cuda.MemoryPool(self._malloc_for_graph)
         self.compute_stream.begin_capture()
 
+    @in_stream
     def end_capture(self) -> Any:
         """See `CudaDevice.end_capture`."""
         graph = self.compute_stream.end_capture()
@@ -232,6 +264,7 @@ class CupyDevice:
         self._active_pool, self._graph_memory = self.pool, []
         return captured
 
+    @in_stream
     def abandon_capture(self) -> None:
         """See `CudaDevice.abandon_capture`."""
         # An invalidated capture must be ended as well, and ends with an error: it is discarded either way.
@@ -239,6 +272,7 @@ class CupyDevice:
             self.compute_stream.end_capture()
         self._active_pool, self._graph_memory = self.pool, []
 
+    @in_stream
     def launch_graph(self, graph: Any) -> None:
         """See `CudaDevice.launch_graph`."""
         graph.graph.launch(self.compute_stream)
@@ -251,14 +285,14 @@ class CupyDevice:
             module = self._modules[source] = self.cp.RawModule(code=source, options=options, backend="nvrtc")
         return module
 
+    @in_stream
     def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
         """See `CudaDevice.launch`."""
         key = id(module), name
         function = self._functions.get(key)
         if function is None:
             function = self._functions[key] = module.get_function(name)
-        with self.compute_stream:
-            function((grid,), (block,), tuple(args))
+        function((grid,), (block,), tuple(args))
 
     def pointer(self, array: Any) -> int:
         """See `CudaDevice.pointer`."""

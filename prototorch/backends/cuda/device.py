@@ -9,20 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from prototorch.backends.precision import ExecutionSettings
 from prototorch.errors import ResourceError
 
-__all__ = ["ALIGNMENT", "CudaDevice", "format_bytes", "out_of_memory_error"]
+__all__ = ["ALIGNMENT", "CudaDevice", "MemoryUsage", "format_bytes", "out_of_memory_error"]
 
 ALIGNMENT = 256  # bytes: the alignment of cudaMalloc, which vector loads and cuDNN rely on
 
 
+class MemoryUsage(NamedTuple):
+    """Bytes of a GPU's memory: of arrays of the pool, of the pool, free, and in all."""
+
+    used: int
+    reserved: int
+    free: int
+    total: int
+
+
 class CudaDevice(Protocol):
-    """A GPU, or its fake in the tests. Arrays are CuPy's (the fake's are NumPy's)."""
+    """A GPU, or its fake in the tests. Arrays are CuPy's (the fake's are NumPy's).
+
+    Whoever computes on arrays other than by these methods does so in `stream_context`, or by `enqueue`.
+    """
 
     xp: Any
     settings: ExecutionSettings
@@ -48,6 +60,16 @@ class CudaDevice(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
         """New memory as an array; must not be called during a step."""
+
+    def empty_pooled(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """New memory as an array, from a pool: for arrays that live shortly. Later work of ``compute_stream`` may get
+        the memory of a freed array while earlier work still uses it, in this order."""
+
+    def memory_usage(self) -> MemoryUsage:
+        """How much memory is in use."""
+
+    def release_memory(self) -> None:
+        """Return the pool's free memory to the GPU."""
 
     def upload(self, array: np.ndarray) -> Any:
         """A copy on the device, made synchronously; must not be called during a step."""
@@ -113,8 +135,8 @@ class CudaDevice(Protocol):
         """Enqueue work on ``compute_stream``: a function that launches kernels of the op ``name``."""
 
     def stream_context(self) -> AbstractContextManager[Any]:
-        """Inside, CuPy's own kernels run on ``compute_stream`` and allocate from a pool; during a capture from a pool
-        that the graph keeps."""
+        """Inside, the device is the thread's current one, and CuPy's own kernels run on ``compute_stream`` and allocate
+        from a pool; during a capture from a pool that the graph keeps. It may be entered again inside."""
 
     # ---------------------------------------------------------------- graphs
 

@@ -58,7 +58,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         raise UsageError(f"from_dlpack: the array is on a device of kind {int(kind)}; there are the CPU and CUDA")
     source = interpreter_for("cpu" if int(kind) != _CUDA else f"cuda:{number}")
     try:
-        array = source.backend.xp.from_dlpack(ext_tensor)
+        with source.backend.run_context():  # the array's package lets the current stream wait for its own work
+            array = source.backend.xp.from_dlpack(ext_tensor)
     except (BufferError, RuntimeError, TypeError, ValueError) as exc:
         raise UsageError(f"from_dlpack: the array of a {type(ext_tensor).__name__} cannot be taken: {exc}") from None
     if array.dtype.name not in DTYPES:
@@ -68,7 +69,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             raise UsageError("from_dlpack: the array is read-only, and tensors are changed in place; let it be copied")
         array = array.copy()
     elif copy:
-        array = array.copy()
+        array = source.copy_array(array)
     made = source.wrap(array)
     if device is None or as_device(device) == made.device:
         return made

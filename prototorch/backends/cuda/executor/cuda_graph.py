@@ -59,7 +59,7 @@ class CudaGraphExecutor:
         self.graph: Any = None
         self.capture_failure = ""
         self._consecutive_runs, self._states_version = 0, -1
-        with backend.lock:
+        with backend.run_context():
             self._staging = InputStaging(self.device, plan.inputs)
             self._buffers = BufferArrays(
                 backend, self._arena, self._staging.arrays, states.__getitem__, self._persistent_bytes
@@ -127,7 +127,7 @@ class CudaGraphExecutor:
 
         ``guard`` is called with the loss of an earlier step that was not finite; see `DeviceLossCheck.read_report`.
         """
-        with self.backend.lock:
+        with self.backend.run_context():
             return self._start_step(inputs, guard)
 
     def _start_step(self, inputs: Mapping[str, Any], guard: LossGuard | None) -> dict[str, Any]:
@@ -145,10 +145,9 @@ class CudaGraphExecutor:
 
     def synchronize(self, guard: LossGuard) -> None:
         """See `Executor.synchronize`."""
-        with self.backend.lock:
+        with self.backend.run_context():
             self._staging.release()
-        if self.loss_check is not None and self.loss_check.steps_started:
-            with self.backend.lock:
+            if self.loss_check is not None and self.loss_check.steps_started:
                 self.loss_check.request_report()
                 self.loss_check.read_report(guard)
 
@@ -167,10 +166,8 @@ class CudaGraphExecutor:
             self._launch_all(self.launches[self.plan.setup_steps :])
 
     def _launch_all(self, launches: Sequence[LaunchRecord]) -> None:
-        if launches:
-            with self.backend.run_context():
-                for record in launches:
-                    self._launch(record)
+        for record in launches:
+            self._launch(record)
 
     def _launch(self, record: LaunchRecord) -> None:
         try:
@@ -198,11 +195,10 @@ class CudaGraphExecutor:
         gc.disable()  # what is freed during a capture would be captured, or invalidate it
         record = self.launches[0] if self.launches else None
         try:
-            with self.backend.run_context():
-                self.device.begin_capture()
-                for record in self.launches[self.plan.setup_steps :]:
-                    self._launch(record)
-                self.graph = self.device.end_capture()
+            self.device.begin_capture()
+            for record in self.launches[self.plan.setup_steps :]:
+                self._launch(record)
+            self.graph = self.device.end_capture()
         except ResourceError:
             self.device.abandon_capture()
             raise
@@ -226,7 +222,7 @@ class CudaGraphExecutor:
         The first piece, "prefetch", is the copy of the inputs from the host, which otherwise overlaps with the step
         before.
         """
-        with self.backend.lock:
+        with self.backend.run_context():
             return self._time_launches(inputs)
 
     def _time_launches(self, inputs: Mapping[str, Any]) -> list[tuple[LaunchRecord, float]]:
@@ -235,11 +231,10 @@ class CudaGraphExecutor:
         self.states.push()
         self._staging(inputs, copied)
         marks = [device.create_event(timing=True) for _ in range(len(self.launches) + 1)]
-        with self.backend.run_context():
-            device.record_event(marks[0], device.compute_stream)
-            for record, mark in zip(self.launches, marks[1:], strict=True):
-                self._launch(record)
-                device.record_event(mark, device.compute_stream)
+        device.record_event(marks[0], device.compute_stream)
+        for record, mark in zip(self.launches, marks[1:], strict=True):
+            self._launch(record)
+            device.record_event(mark, device.compute_stream)
         self.states.mark_written(self.plan.written_states)
         device.synchronize_event(marks[-1])
         prefetch = LaunchRecord("prefetch", "inputs", "forward", lambda: None), device.elapsed_ms(*copied)
