@@ -18,10 +18,13 @@ class DryRunDevice:
     """Takes the place of a device while kernels are selected.
 
     Attributes:
+        is_dry_run: true; other devices need not have it. Whoever prepares a kernel measures nothing on such a device.
         target: the device that it takes the place of.
         workspace_bytes: the largest workspace that was requested; all kernels share it.
         persistent_bytes: what kernels allocate for as long as they live.
     """
+
+    is_dry_run = True
 
     def __init__(self, device: KernelDevice):
         self.target = device

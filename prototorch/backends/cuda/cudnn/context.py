@@ -10,7 +10,12 @@ from weakref import WeakKeyDictionary
 
 from prototorch.backends.cuda.availability import install_command, query_driver
 from prototorch.backends.cuda.cudart import load_cudart
-from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan, PlanningError, UnsupportedGraphError
+from prototorch.backends.cuda.cudnn.execution_plan import (
+    MAX_WORKSPACE_BYTES,
+    ExecutionPlan,
+    PlanningError,
+    UnsupportedGraphError,
+)
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
 from prototorch.backends.cuda.cudnn.planning_log import warn_of_failure, warn_once
@@ -38,7 +43,7 @@ class CudnnContext:
             module.set_stream(self.handle, device.compute_stream.ptr)
         self._graph = graph or self._new_graph
         self.plans: dict[Any, ExecutionPlan | UnsupportedGraphError] = {}
-        self.autotuner = PlanAutotuner(self)
+        self.autotuner = PlanAutotuner(self, MAX_WORKSPACE_BYTES)
 
     def _new_graph(self, io: Any, compute: Any) -> Any:
         return self.module.pygraph(
@@ -49,13 +54,14 @@ class CudnnContext:
         """An empty graph."""
         return self._graph(io, compute)
 
-    def get_plan(self, desc: GraphDesc) -> ExecutionPlan | None:
-        """The plan of a graph, cached; None where cuDNN does not support the graph."""
+    def get_plan(self, desc: GraphDesc, may_measure: bool = True) -> ExecutionPlan | None:
+        """The plan of a graph, cached; None where cuDNN does not support the graph. may_measure: see `ExecutionPlan`; a
+        plan that awaits its measurement is made anew once something may be measured."""
         key = desc, self.device.precision, self.device.deterministic
         plan = self.plans.get(key)
-        if plan is None:
+        if plan is None or (may_measure and getattr(plan, "awaits_measurement", False)):
             try:
-                plan = ExecutionPlan(self, desc)
+                plan = ExecutionPlan(self, desc, may_measure)
             except PlanningError as failure:
                 log.debug("cuDNN failed to plan %s: %s", desc, failure)
                 warn_of_failure(desc.kind, failure)

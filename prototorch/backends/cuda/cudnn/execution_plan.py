@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
+from prototorch.backends.cuda.cudnn.plan_autotuner import plan_names
 from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
 
 __all__ = ["ExecutionPlan", "PlanningError", "UnsupportedGraphError"]
@@ -41,31 +42,56 @@ class ExecutionPlan:
     In fp32 the engines that round inputs to fewer bits are left out, and with ``deterministic`` those whose result
     depends on the order of threads. The engine is cuDNN's first choice, or with ``autotune`` the fastest.
 
+    Attributes:
+        workspace: the bytes of workspace that it needs.
+        awaits_measurement: whether it is cuDNN's first choice only because nothing may be measured yet.
+
+    Args:
+        may_measure: whether engines may be timed on the device. Where they may not (a summary asks for a plan's
+            memory), the choice of an earlier measurement is used, else cuDNN's own.
+
     Raises UnsupportedGraphError where no engine supports the graph, and PlanningError where planning failed otherwise.
     """
 
-    def __init__(self, context: PlanningContext, desc: GraphDesc):
+    def __init__(self, context: PlanningContext, desc: GraphDesc, may_measure: bool = True):
         self.context, self.desc = context, desc
         module = context.module
-        io = getattr(module.data_type, CUDNN_TYPES[desc.tensors[0][1].dtype])
-        compute = module.data_type.DOUBLE if io == module.data_type.DOUBLE else module.data_type.FLOAT
-        graph = self.graph = context.create_graph(io, compute)
+        self.graph: Any = None
         try:
             with frontend_log_at_debug():
-                self._plan(graph, io)
+                self._plan(may_measure)
         except module.cudnnGraphNotSupportedError as why:
-            declined = getattr(graph, "_backend_declined", None)  # what the frontend made of another error
+            declined = getattr(self.graph, "_backend_declined", None)  # what the frontend made of another error
             if declined is None or isinstance(declined, module.cudnnGraphNotSupportedError):
                 raise UnsupportedGraphError(str(why)) from why
             raise PlanningError(f"{type(declined).__name__}: {declined}") from declined
         except Exception as why:
             raise PlanningError(f"{type(why).__name__}: {why}") from why
-        self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
-        self.workspace = int(graph.get_workspace_size())
+        self.workspace = int(self.graph.get_workspace_size())
 
-    def _plan(self, graph: Any, io: Any) -> None:
-        device, module = self.context.device, self.context.module
-        self.tensors = BUILDERS[self.desc.kind](module, graph, self.desc)
+    def _plan(self, may_measure: bool) -> None:
+        """Create the graph and build the plan that is chosen."""
+        tuner = self.context.autotuner
+        self._create_graph()
+        name = tuner.cached_choice(self.desc)
+        if name not in plan_names(self.graph):
+            name = None
+        self.awaits_measurement = tuner.is_enabled and name is None and not may_measure
+        if tuner.is_enabled and name is None and may_measure:
+            name = tuner.measure(self.desc, self.graph, self.uids)
+            self._create_graph()  # without the plans that were built to be timed
+        if name is None:
+            self.graph.build_plans()
+        else:
+            self.graph.build_plan_at_index(plan_names(self.graph).index(name))
+
+    def _create_graph(self) -> None:
+        """Create the graph with its engines ranked, none of them built."""
+        device, module, desc = self.context.device, self.context.module, self.desc
+        io = getattr(module.data_type, CUDNN_TYPES[desc.tensors[0][1].dtype])
+        compute = module.data_type.DOUBLE if io == module.data_type.DOUBLE else module.data_type.FLOAT
+        graph = self.graph = self.context.create_graph(io, compute)
+        self.tensors = BUILDERS[desc.kind](module, graph, desc)
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
@@ -79,11 +105,7 @@ class ExecutionPlan:
             graph.deselect_numeric_notes(drop)
         graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
         graph.check_support()
-        self.index = self.context.autotuner.select_plan(self)
-        if self.index is None:
-            graph.build_plans()
-        else:
-            graph.build_plan_at_index(self.index)
+        self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
 
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Execute it on the addresses of the tensors."""

@@ -56,10 +56,12 @@ class GraphKernel:
 def make_graph_kernel(
     desc: GraphDesc, ins: Sequence[Spec], bindings: TensorBindings, epilogue: LaunchSequence | None = None
 ) -> GraphKernel | None:
-    """The kernel of a graph on the current device; None where cuDNN does not support the graph."""
-    context = get_context(current_device())
-    plan = None if context is None else context.get_plan(desc)
+    """The kernel of a graph on the current device; None where cuDNN does not support the graph. With ``autotune`` its
+    plans are timed here, but not in a dry run: whoever only asks for a kernel's name or memory measures nothing."""
+    device = current_device()
+    context = get_context(device)
+    plan = None if context is None else context.get_plan(desc, may_measure=not getattr(device, "is_dry_run", False))
     if plan is None:
         return None
-    current_device().reserve(plan.workspace)
+    device.reserve(plan.workspace)
     return GraphKernel(plan, ins, bindings, epilogue)

@@ -8,7 +8,6 @@ their present values.
 
 from __future__ import annotations
 
-import gc
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
 from prototorch.backends.cuda.executor.input_staging import InputStaging
 from prototorch.backends.cuda.executor.loss_check import MAX_REPORT_LAG, REPORT_INTERVAL, DeviceLossCheck
+from prototorch.backends.cuda.graph_capture import capture_graph
 from prototorch.backends.executable_plan import APPLY, GUARD, ExecutablePlan, ExecutableStep
 from prototorch.backends.executor import LossGuard, StepTime
 from prototorch.errors import ResourceError
@@ -191,24 +191,20 @@ class CudaGraphExecutor:
 
     def _record(self) -> None:
         self._workspace = self.device.workspace()  # must live as long as the graph
-        collects = gc.isenabled()
-        gc.disable()  # what is freed during a capture would be captured, or invalidate it
-        record = self.launches[0] if self.launches else None
-        try:
-            self.device.begin_capture()
+        record: LaunchRecord | None = None
+
+        def launch_all() -> None:
+            nonlocal record
             for record in self.launches[self.plan.setup_steps :]:
                 self._launch(record)
-            self.graph = self.device.end_capture()
+
+        try:
+            self.graph = capture_graph(self.device, launch_all)
         except ResourceError:
-            self.device.abandon_capture()
             raise
         except Exception as error:
-            self.device.abandon_capture()
             where = f"{record.op} in {record.scope or 'the net'}" if record is not None else "the step"
             self.capture_failure = f"{where}: {type(error).__name__}: {error}"
-        finally:
-            if collects:
-                gc.enable()
 
     # ---------------------------------------------------------------- timing
 
