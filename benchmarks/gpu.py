@@ -1,4 +1,4 @@
-"""Measure prototorch on a GPU beside PyTorch on the same machine, in the same call; the table is printed as it grows.
+"""Measure prototorch on a GPU beside PyTorch on the same machine; the table is printed as it grows.
 
     python -m benchmarks.gpu                                        every net, precision and batch size
     python -m benchmarks.gpu --nets lenet,alexnet --precisions bf16 --batches 256 --what train
@@ -6,11 +6,13 @@
     python -m benchmarks.gpu --first-checks --budget 540            what is to be verified first on a new machine
     python -m benchmarks.gpu --first-checks --checks captured,memory    two of these checks
 
+(benchmarks/device.sh runs the checks, the tests, this table, profiles and compute-sanitizer in parts of some minutes.)
+
 Each cell (a net, a precision, a batch size, training or inference) has a process of its own, in which the contenders
-take turns: prototorch, and PyTorch eager, channels_last, compiled with max-autotune, and as a CUDA graph (in bf16 all
-of them under autocast). The figure is the median; a ratio is the best of PyTorch's times over ours. The table goes into
-benchmarks/results/gpu-<date>.md with the versions, and is written anew after every cell; lines of an earlier call on
-the same day stay, but for the cells that are measured again.
+run one after another: prototorch (and with its kernels chosen by timing), and PyTorch eager, channels_last, as a CUDA
+graph, and compiled with max-autotune (in bf16 all of them under autocast). The figure is the median; a ratio is the
+best of PyTorch's times over ours. The table goes into benchmarks/results/gpu-<date>.md with the versions, and is
+written anew after every cell; lines of an earlier call on the same day stay, but for the cells that are measured again.
 """
 
 from __future__ import annotations
@@ -27,8 +29,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_cell import MODES, SPEEDUP_GOALS, CellResult, measure
+from benchmarks.gpu_cell import AUTOTUNED, CONTENDERS, CellResult, measure
 from benchmarks.gpu_checks import CHECKS, first_checks, one_check
+from benchmarks.gpu_stand_in import use_stand_in
+from benchmarks.gpu_table import COLUMNS, RULE, format_row, row_key
 from benchmarks.isolated_process import run_isolated
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING
 
@@ -37,9 +41,6 @@ PRECISIONS, BATCHES = ("bf16", "tf32", "fp32"), (256, 32, 1)
 PACKAGES = ("prototorch", "numpy", "torch", "cupy-cuda13x", "cupy-cuda12x", "nvidia-cudnn-cu13",
             "nvidia-cudnn-frontend", "nvidia-cuda-nvrtc")  # fmt: skip
 MARK = "CELL "
-HEADERS = ("net", "what", "precision", "batch", "img/s", "fed img/s", "best of torch", "ratio", "goal", "MiB",
-         "torch MiB", "the others, remarks")  # fmt: skip
-COLUMNS = f"| {' | '.join(HEADERS)} |"
 
 
 def describe_versions() -> str:
@@ -58,41 +59,18 @@ def describe_versions() -> str:
     return f"{gpu or 'no GPU'}; Python {platform.python_version()}, {', '.join(packages)}"
 
 
-def format_row(net: str, what: str, precision: str, batch: int, result: dict[str, Any]) -> str:
-    """A cell as a line of the table."""
-    seconds, bytes_used = result.get("seconds", {}), result.get("bytes", {})
-
-    def rate(name: str) -> str:
-        return f"{batch / seconds[name]:,.0f}" if name in seconds else ""
-
-    peers = sorted((s, n) for n, s in seconds.items() if n.startswith("torch"))
-    goal = SPEEDUP_GOALS.get(net, 1.2)
-    best = ratio = goal_text = ""
-    if peers:
-        best = f"{rate(peers[0][1])} ({peers[0][1].removeprefix('torch ')})"
-    if peers and "prototorch" in seconds:
-        value = peers[0][0] / seconds["prototorch"]
-        ratio, goal_text = f"{value:.2f}", f"{goal} {'yes' if value >= goal else '**no**'}"
-    mine = f"{bytes_used['prototorch'] / 2**20:,.0f}" if "prototorch" in bytes_used else ""
-    theirs = f"{bytes_used[peers[0][1]] / 2**20:,.0f}" if peers and peers[0][1] in bytes_used else ""
-    others = [f"{n.removeprefix('torch ')} {rate(n)}" for _, n in peers[1:]]
-    tail = "; ".join([", ".join(others), *result.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
-    first = f"| {net} | {what} | {precision} | {batch} | {rate('prototorch') or 'failed'} | {rate('fed')} "
-    return f"{first}| {best} | {ratio} | {goal_text} | {mine} | {theirs} | {tail} |"
-
-
 def format_page(lines: list[str], notes: list[str], rounds: int) -> str:
     """The whole page."""
     head = [
         f"# Against PyTorch on a GPU, {datetime.date.today()}",
         "",
-        f"{describe_versions()}. Medians of {rounds} turns, taken turn by turn in one process for each line. "
-        "Samples a second; "
-        "SGD with momentum 0.9 and decay 5e-4. Data lie on the device; 'fed' has them come from the host. MiB: what is "
-        "taken of the GPU's memory by prototorch in all, and the peak of PyTorch's allocator for its best way.",
+        f"{describe_versions()}. Medians of {rounds} rounds, the contenders one after another. "
+        "Samples a second; SGD with momentum 0.9 and decay 5e-4. Data lie on the device; 'fed' has them come "
+        "from the host. MiB: what is taken of the GPU's memory by prototorch in all, and the peak of PyTorch's "
+        "allocator for its best mode.",
         "",
         COLUMNS,
-        f"| {' | '.join(['---'] * len(HEADERS))} |",
+        RULE,
     ]
     return "\n".join([*head, *lines, "", *(f"* {note}" for note in notes)]) + "\n"
 
@@ -100,8 +78,8 @@ def format_page(lines: list[str], notes: list[str], rounds: int) -> str:
 def run_cell(args: argparse.Namespace, net: str, what: str, precision: str, batch: int, limit: float) -> dict[str, Any]:
     """Measure a cell in a process of its own."""
     config = json.dumps({
-        "name": net, "precision": precision, "batch": batch, "what": what, "modes": args.modes, "rounds": args.rounds,
-        "least": args.least, "autotune": args.autotune, "device_name": args.device,
+        "name": net, "precision": precision, "batch": batch, "what": what, "contenders": args.contenders,
+        "rounds": args.rounds, "min_seconds": args.min_seconds, "device": args.device,
     })  # fmt: skip
     process = run_isolated([sys.executable, "-m", "benchmarks.gpu", "--cell", config], limit)
     reports = [line[len(MARK) :] for line in process.out.splitlines() if line.startswith(MARK)]
@@ -115,7 +93,7 @@ def run_cell(args: argparse.Namespace, net: str, what: str, precision: str, batc
 
 
 def _print_result(result: CellResult) -> None:
-    """Say what a cell has found so far; the last line counts."""
+    """Print what a cell has found so far; the last line counts."""
     print(MARK + json.dumps(asdict(result)), flush=True)
 
 
@@ -127,11 +105,6 @@ def read_rows(path: Path) -> dict[str, str]:
     return {row_key(row): row for row in rows if row != COLUMNS and "---" not in row}
 
 
-def row_key(line: str) -> str:
-    """Which cell a line is about: net, training or inference, precision, batch."""
-    return "|".join(line.split("|")[1:5])
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", default=",".join(GPU_WORKLOADS))
@@ -139,15 +112,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)))
     parser.add_argument("--what", default=f"{TRAINING},{INFERENCE}")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--least", type=float, default=0.1, help="seconds of a turn at least")
+    parser.add_argument("--min-seconds", type=float, default=0.1, help="of a round, at least")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no cell is begun")
     parser.add_argument("--limit", type=float, default=240, help="seconds for one cell")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which is slow to begin")
-    parser.add_argument("--autotune", action="store_true", help="let prototorch choose kernels by timing")
+    parser.add_argument("--autotune", action="store_true", help="also with prototorch's kernels chosen by timing")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this command itself")
     parser.add_argument("--no-write", action="store_true", help="write no file")
     parser.add_argument("--first-checks", action="store_true", help="verify what has never run on a GPU, step by step")
     parser.add_argument("--checks", help="which of the first checks, by name: " + ", ".join(c.__name__ for c in CHECKS))
+    parser.add_argument("--folder", type=Path, default=RESULTS, help="that files are written into")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     parser.add_argument("--check", help=argparse.SUPPRESS)
     return parser
@@ -156,19 +130,19 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> int:
     """Measure what is asked for."""
     args = _parser().parse_args(arguments)
-    if args.cell:
-        config = json.loads(args.cell)
-        config["modes"] = tuple(config["modes"])
-        _print_result(measure(**config, report=_print_result))
-        return 0
-    if args.check:
-        return one_check(args.check, RESULTS)
+    if args.cell or args.check:
+        with use_stand_in():
+            if args.check:
+                return one_check(args.check, args.folder)
+            result = measure(**json.loads(args.cell), report=_print_result)
+        return 0 if result.seconds else 1
     if args.first_checks:
         names = args.checks.split(",") if args.checks else None
-        return first_checks(RESULTS, describe_versions(), names, args.budget)
-    args.modes = [m for m in MODES if not (m == "compile" and args.no_compile)]
+        return first_checks(args.folder, describe_versions(), names, args.budget)
+    left_out = {"torch compile"} if args.no_compile else set()
+    args.contenders = [c for c in CONTENDERS if c not in left_out and (args.autotune or c != AUTOTUNED)]
     start, notes = time.monotonic(), list[str]()
-    path = RESULTS / f"gpu-{datetime.date.today()}.md"
+    path = args.folder / f"gpu-{datetime.date.today()}.md"
     lines = {} if args.no_write else read_rows(path)
     print(COLUMNS, flush=True)
     not_measured = []

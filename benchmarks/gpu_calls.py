@@ -1,7 +1,5 @@
-"""The first of the first checks on a GPU: every kind of call that the device makes, by itself.
-
-What cannot be decided from the sources of CuPy and from CUDA's documents is said here by the GPU.
-"""
+"""The first of the first checks on a GPU: every kind of call that the device makes, by itself, for what the sources of
+CuPy and CUDA's documents do not decide."""
 
 from __future__ import annotations
 
@@ -23,12 +21,12 @@ ADD = """extern "C" __global__ void add(unsigned n, float* a, float b) {
 
 
 def calls(say: Report, folder: Path) -> None:
-    """1. Each kind of call by itself: memory, copies, events, a kernel, a recorded graph, what CUDA does not record."""
+    """Each kind of call by itself: memory, copies, events, a kernel, a captured graph, what CUDA does not capture."""
     device = backend_for("cuda", precision="fp32").device
     check_copies(device)
     say("memory of each type, copies through pinned memory on a second stream: right")
     if getattr(device, "emulator", device) is None:
-        say("this fake device runs no kernels: none is recorded")
+        say("this fake device runs no kernels: none is captured")
         return
     target, step = device.upload(np.zeros(1000, np.float32)), np.float32(2)
     module = device.load_module(ADD)
@@ -48,10 +46,10 @@ def calls(say: Report, folder: Path) -> None:
         graph = device.end_capture()
         for _ in range(3):
             device.launch_graph(graph)
-    total(8, "a recorded kernel, three times")
+    total(8, "a captured kernel, three times")
     check_capture(say, device)
     device.launch_graph(graph)
-    total(10, "a graph after recordings that failed")
+    total(10, "a graph after captures that failed")
     free = device.free_bytes()
     block = device.alloc(1 << 28)
     less = device.free_bytes()
@@ -75,12 +73,14 @@ def check_copies(device: Any) -> None:
         array = device.upload(expected)
         assert np.array_equal(device.download(array), expected), kind
         # a result with the channels last is such a view: CuPy's own kernel puts it in order
-        assert np.array_equal(device.download(array.transpose(0, 2, 1)), expected.transpose(0, 2, 1)), f"{kind}, turned"
+        assert np.array_equal(device.download(array.transpose(0, 2, 1)), expected.transpose(0, 2, 1)), (
+            f"{kind}, transposed"
+        )
     pinned_source, pinned_target = device.alloc_pinned(4096), device.alloc_pinned(4096)
     pinned_source[...], pinned_target[...] = np.arange(4096) % 251, 0
     first, second = device.alloc(4096), device.alloc(4096)
     copied, done = device.create_event(timing=True), device.create_event(timing=True)
-    device.synchronize_event(copied)  # a mark that no stream was given is passed
+    device.synchronize_event(copied)  # an event that was never recorded has happened
     device.copy_from_host(first, pinned_source, device.copy_stream)
     device.record_event(copied, device.copy_stream)
     device.wait_event(device.compute_stream, copied)
@@ -93,7 +93,7 @@ def check_copies(device: Any) -> None:
 
 
 def check_capture(say: Report, device: Any) -> None:
-    """What is tried while a stream records. A refusal is an error then, and the next recording knows nothing of it.
+    """What is tried during a capture. A refusal is an error then, and does not reach the next capture.
 
     The first two must be refused: a graph without them would be another step. The others are what a step may do.
     """
@@ -116,6 +116,13 @@ def check_capture(say: Report, device: Any) -> None:
         except Exception as why:
             device.abandon_capture()
             how = f"{type(why).__name__}: {str(why)[:100]}"
-        say(f"{name} while a stream records: {how or 'taken'}")
+        say(f"{name} during a capture: {how or 'taken'}")
         assert (not how) == is_allowed, f"{name}: {how or 'taken'}"
         device.download(block)
+
+
+def loaded_libraries(*names: str) -> list[str]:
+    """The paths of the libraries in this process whose file name contains one of ``names``."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    paths = {line.split(maxsplit=5)[5] for line in maps if len(line.split(maxsplit=5)) == 6}
+    return sorted(path for path in paths if any(name in path.rsplit("/", 1)[-1] for name in names))

@@ -29,8 +29,8 @@ def run_op(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[st
 
 
 def relative_error(got: Any, want: Any) -> float:
-    """The largest difference relative to the largest wanted element; infinite where a number is not one, or the other
-    way round."""
+    """The largest difference relative to the largest wanted element; infinite where only one of
+    the two is NaN."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     if not np.array_equal(np.isnan(got), np.isnan(want)):
         return float("inf")

@@ -1,0 +1,66 @@
+"""The command behind benchmarks/device.sh; the standard library is enough until a step begins."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.device.part_list import STEPS
+from benchmarks.device.runner import PART_SECONDS, Interrupted, PartRunner
+from benchmarks.device.state import BUILD, SITE, RunState, hash_sources, installed_versions, query_gpu
+from benchmarks.device.wheels import install_wheels
+from benchmarks.isolated_process import ROOT
+
+PARTS = tuple(map(str, PART_SECONDS))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = argparse.ArgumentParser(prog="benchmarks/device.sh", description=__doc__)
+    parser.add_argument("part", choices=(*PARTS, "all"), help="1 to 5, or all of them")
+    parser.add_argument("--out", type=Path, help="folder for summary.md and results.tar.gz (default: $OUT, else "
+                        "build/device/out)")  # fmt: skip
+    parser.add_argument("--wheels", type=Path, default=ROOT / ".whl", help="wheels of what is not installed "
+                        "(default: .whl)")  # fmt: skip
+    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="run a step that ended before")
+    parser.add_argument("--keep-passed", action="store_true", help="what passed with other sources counts as passed")
+    seconds = ", ".join(f"{part}: {limit:.0f}" for part, limit in PART_SECONDS.items())
+    parser.add_argument("--seconds", type=float, help=f"of each part (default: {seconds})")
+    parser.add_argument("--slowdown", type=float, default=1.0, metavar="FACTOR", help="multiply all limits: where only "
+                        "the script itself is tried")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="print the steps, and run none")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run parts; 0 where all of their steps have passed, 1 where not, 2 for a wrong argument, 143 after SIGTERM."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    parts = [int(p) for p in (PARTS if args.part == "all" else [args.part])]
+    unknown = set(args.again) - {step.name for step in STEPS}
+    if unknown:
+        parser.error(f"there is no step {', '.join(sorted(unknown))}; --list prints them")
+    if args.list:
+        for step in STEPS:
+            if step.part in parts:
+                print(f"{step.part}  {step.name:24} at most {step.limit:3.0f} s  {step.title}")
+        return 0
+    for line in install_wheels(args.wheels, SITE):
+        print(line, flush=True)
+    state = RunState(BUILD, query_gpu(), installed_versions(), hash_sources(), args.keep_passed)
+    out = args.out or Path(os.environ.get("OUT") or BUILD / "out")
+    runner = PartRunner(state, STEPS, out, lambda line: print(line, flush=True), args.slowdown)
+    try:
+        missing = sum([runner.run(part, args.again, args.seconds) for part in parts])
+    except (Interrupted, KeyboardInterrupt):
+        print(f"interrupted; the same command continues here. So far: {out / 'summary.md'}", flush=True)
+        return 143
+    print(f"{missing} steps have not passed; see {out / 'summary.md'}", flush=True)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

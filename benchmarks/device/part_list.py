@@ -1,0 +1,45 @@
+"""The steps of all parts, in their order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.device.step import Step, describe_output
+from benchmarks.device.tests_summary import describe_tests
+from benchmarks.isolated_process import ROOT
+
+#: the first checks of part 1 with their limits in seconds; `benchmarks.gpu_checks` says what each looks at
+FIRST_CHECKS = (
+    ("calls", 45), ("attention", 60), ("properties", 20), ("libraries", 30), ("convolutions", 60), ("captured", 60),
+    ("products", 40), ("memory", 60), ("preparing", 90),
+)  # fmt: skip
+
+
+def describe_check(folder: Path) -> list[str]:
+    """What a check reported, and its verdict; a traceback only where it has none."""
+    lines = describe_output(folder)
+    return [line for line in lines if not line.startswith("  File ")]
+
+
+def _check(name: str, limit: float) -> Step:
+    command = ("-m", "benchmarks.gpu", "--check", name, "--folder", "{folder}")
+    return Step(f"check-{name}", 1, f"first check `{name}`", limit, command, describe=describe_check)
+
+
+def _tests(name: str, title: str, limit: float, *arguments: str) -> Step:
+    command = ("-m", "benchmarks.device.run_tests", "{folder}", "-n", "{cores}", *arguments)
+    return Step(name, 2, title, limit, command, least=20, resumes=True, describe=describe_tests)
+
+
+def _training_files() -> list[str]:
+    files = sorted(p.name for p in (ROOT / "tests" / "gpu").glob("test_*.py") if p.name != "test_gpu_layers.py")
+    return [f"tests/gpu/{name}" for name in files]
+
+
+STEPS = (
+    Step("environment", 1, "Python, packages, imports", 60, ("-m", "benchmarks.device.environment"), required=True),
+    Step("devices", 1, "prototorch devices", 30, ("-m", "prototorch", "devices")),
+    *(_check(name, limit) for name, limit in FIRST_CHECKS),
+    _tests("tests-training", "tests/gpu without the layers", 200, *_training_files()),
+    _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/gpu/test_gpu_layers.py"),
+)

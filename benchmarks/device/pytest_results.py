@@ -1,0 +1,138 @@
+"""A plugin of pytest: results are written as they come, so that a run that is ended loses none and can continue.
+
+    python -m pytest -p benchmarks.device.pytest_results --results FILE [--skip-finished FILE] [--spread N] tests/gpu
+
+Lines of JSON: ``collected`` (all names, once), ``started``, and for each test ``outcome`` with its seconds, and the
+reason where it did not pass. With pytest-xdist the controlling process writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.device.results_file import finished_tests
+
+#: after one of these nothing more runs in a process: CUDA reports it for every later call
+STICKY_ERROR = re.compile(
+    r"cudaErrorIllegalAddress|CUDA_ERROR_ILLEGAL_ADDRESS|illegal memory access|misaligned address|MISALIGNED_ADDRESS"
+    r"|unspecified launch failure|LAUNCH_FAILED|LaunchFailure|IllegalInstruction|ILLEGAL_INSTRUCTION|HARDWARE_STACK"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options."""
+    group = parser.getgroup("results")
+    group.addoption("--results", help="file that the results are appended to")
+    group.addoption("--skip-finished", help="results of an earlier run: what has ended there is left out")
+    group.addoption("--spread", type=int, help="so many tests, taken from all kinds")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the writer in the controlling process, and the guard in each worker of xdist."""
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_WorkerGuard())
+    elif config.getoption("--results"):
+        config.pluginmanager.register(ResultWriter(Path(config.getoption("--results"))))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has ended before, and choose."""
+    path = config.getoption("--skip-finished")
+    done = finished_tests(Path(path)) if path else set()
+    kept = [item for item in items if item.nodeid not in done]
+    count = config.getoption("--spread")
+    if count:
+        chosen = set(choose_spread([item.nodeid for item in kept], count))
+        kept = [item for item in kept if item.nodeid in chosen]
+    items[:] = kept
+
+
+def choose_spread(names: Sequence[str], count: int) -> list[str]:
+    """At most ``count`` names, the same number of each kind as far as there are: a kind is the function with the
+    part of its parameters before the first digit, dot or bracket."""
+    kinds: dict[str, list[str]] = {}
+    for name in names:
+        kinds.setdefault(re.split(r"[\d.(]", name.partition("::")[2], maxsplit=1)[0], []).append(name)
+    columns = list(kinds.values())
+    if len(columns) >= count:  # evenly over the kinds
+        return [columns[i * len(columns) // count][0] for i in range(count)]
+    order = sorted((index / len(column), number, name)
+                   for number, column in enumerate(columns) for index, name in enumerate(column))  # fmt: skip
+    return [name for _, _, name in order[:count]]
+
+
+class ResultWriter:
+    """Appends results to a file, each line at once."""
+
+    def __init__(self, path: Path):
+        self._file = path.open("a", encoding="utf-8")
+        self._has_names = False
+
+    def write(self, **record: Any) -> None:
+        """Append a line."""
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+    def _write_names(self, names: Sequence[str]) -> None:
+        if not self._has_names:
+            self._has_names = True
+            self.write(collected=list(names))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        """The names, from the first worker."""
+        self._write_names(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """The names, where there are no workers."""
+        if session.items:
+            self._write_names([item.nodeid for item in session.items])
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be collected, or is skipped as a whole."""
+        if not report.passed:
+            self.write(test=report.nodeid, outcome=f"file {report.outcome}", reason=reason_of(report))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        self.write(started=nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test's outcome: of its call, or of what failed around it."""
+        if report.when == "call" or not report.passed:
+            reason = "" if report.passed else reason_of(report)
+            outcome = "crashed" if report.failed and "crashed while running" in reason else report.outcome
+            self.write(test=report.nodeid, outcome=outcome, seconds=round(report.duration, 3), reason=reason)
+
+
+class _WorkerGuard:
+    """Ends a worker after an error of CUDA's that stays: xdist starts a new one."""
+
+    def __init__(self) -> None:
+        self._is_broken = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and STICKY_ERROR.search(report.longreprtext):
+            self._is_broken = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if self._is_broken:
+            os._exit(1)
+
+
+def reason_of(report: pytest.TestReport | pytest.CollectReport, most: int = 600) -> str:
+    """The reason of a skip, or the first lines that say what is wrong."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    lines = report.longreprtext.splitlines()
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return "\n".join((errors or lines[-3:])[:4])[:most]

@@ -1,0 +1,140 @@
+"""Runs the steps of a part within its minutes; after each step the results are published anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from benchmarks.device.archive import write_archive
+from benchmarks.device.state import (
+    CACHE,
+    FAILED,
+    INTERRUPTED,
+    PASSED,
+    RUNNING,
+    STAND_IN,
+    TIMED_OUT,
+    RunState,
+    StepState,
+)
+from benchmarks.device.step import Step
+from benchmarks.device.summary import write_summary
+from benchmarks.isolated_process import run_isolated
+
+#: seconds of each part, together 25 minutes
+PART_SECONDS = {1: 240.0, 2: 420.0, 3: 480.0, 4: 180.0, 5: 180.0}
+MAX_ATTEMPTS = 2  # of a step that was interrupted: it may be what interrupts
+PUBLISH_SECONDS = 20.0  # during a long step
+
+
+class Interrupted(Exception):
+    """The process was asked to end."""
+
+
+def step_environment(step: Step) -> dict[str, str]:
+    """This process's variables, with the caches of all libraries in the tree's ignored folder."""
+    caches = {"CUPY_CACHE_DIR": "cupy", "PROTOTORCH_CACHE": "prototorch", "TORCHINDUCTOR_CACHE_DIR": "inductor",
+              "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}  # fmt: skip
+    kept = {name: str(CACHE / folder) for name, folder in caches.items()}
+    return {**os.environ, **kept, "PYTHONFAULTHANDLER": "1", **dict(step.environment)}
+
+
+class PartRunner:
+    """Runs parts; see the module's text.
+
+    state: where results are kept. out: the folder that summary.md and results.tar.gz are written into. say: prints a
+    line. slowdown: all limits are multiplied by it.
+    """
+
+    def __init__(self, state: RunState, steps: Sequence[Step], out: Path, say: Callable[[str], None] = print,
+                 slowdown: float = 1.0):  # fmt: skip
+        self.state, self.steps, self.out, self.say = state, steps, out, say
+        self.slowdown = slowdown
+        self.cores = len(os.sched_getaffinity(0))
+        self.is_stand_in = bool(os.environ.get(STAND_IN))
+        self._published = 0.0
+        out.mkdir(parents=True, exist_ok=True)
+
+    def run(self, part: int, again: Iterable[str] = (), seconds: float | None = None) -> int:
+        """Run what is left of a part; the number of its steps that have not passed.
+
+        again: names of steps that are run although they ended before. seconds: default: `PART_SECONDS`.
+        """
+        end = time.monotonic() + (PART_SECONDS[part] * self.slowdown if seconds is None else seconds)
+        before = signal.signal(signal.SIGTERM, _raise_interrupted)
+        try:
+            for step in (s for s in self.steps if s.part == part):
+                if step.name in again:
+                    self.state.clear(step.name)
+                if not self._run_step(step, end) and step.required:
+                    self.say(f"part {part} ends here: nothing after {step.name} tells anything without it")
+                    break
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            self.publish()
+        return sum(not self._has_passed(step) for step in self.steps if step.part == part)
+
+    def publish(self) -> None:
+        """Write the summary and the archive."""
+        self._published = time.monotonic()
+        write_summary(self.state, self.steps, self.out / "summary.md")
+        write_archive(self.state.folder, self.out / "results.tar.gz")
+
+    def _has_passed(self, step: Step) -> bool:
+        state = self.state.read(step.name)
+        return state is not None and state.status == PASSED
+
+    def _run_step(self, step: Step, end: float) -> bool:
+        """Run a step unless it has ended before; whether it has passed."""
+        earlier = self.state.read(step.name)
+        if earlier is not None and not _is_open(step, earlier):
+            self.say(f"{step.name}: {earlier.status} before")
+            return earlier.status == PASSED
+        limit = min(step.limit * self.slowdown, end - time.monotonic())
+        if limit < step.least:
+            self.say(f"{step.name}: not begun, {max(limit, 0):.0f} s are left and it needs {step.least:.0f}")
+            return True
+        if not (step.resumes and earlier is not None):
+            self.state.clear(step.name)
+        attempts = 1 + (earlier.attempts if earlier is not None else 0)
+        state = StepState(RUNNING, attempts=attempts)
+        self.state.write(step.name, state)
+        folder = self.state.step_folder(step.name)
+        command = [sys.executable, *step.arguments(folder, limit, self.cores, self.is_stand_in)]
+        self.say(f"{step.name}: {step.title} (at most {limit:.0f} s)")
+        begin = time.monotonic()
+        try:
+            done = run_isolated(command, limit, step_environment(step), folder / "output.txt", self._publish_at_times)
+            state.code = done.code
+            state.status = TIMED_OUT if done.code is None else FAILED if done.code else PASSED
+        except (Interrupted, KeyboardInterrupt):
+            state.status = INTERRUPTED
+            raise
+        finally:
+            state.seconds = round(time.monotonic() - begin, 1)
+            self.state.write(step.name, state)
+            for line in step.describe(folder):
+                self.say(f"    {line}")
+            self.say(f"  {step.name}: {state.status} after {state.seconds} s")
+            self.publish()
+        return state.status == PASSED
+
+    def _publish_at_times(self) -> None:
+        if time.monotonic() - self._published > PUBLISH_SECONDS:
+            self.publish()
+
+
+def _is_open(step: Step, state: StepState) -> bool:
+    """Whether a step that was begun is to be run (again)."""
+    if state.status in (RUNNING, INTERRUPTED):  # "running": the process that ran it was killed
+        return state.attempts < MAX_ATTEMPTS or step.resumes
+    return state.status == TIMED_OUT and step.resumes
+
+
+def _raise_interrupted(number: int, frame: FrameType | None) -> None:
+    raise Interrupted

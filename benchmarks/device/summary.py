@@ -1,0 +1,54 @@
+"""summary.md: how each step ended, and what it found."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.device.state import RunState, StepState
+from benchmarks.device.step import Step
+
+PART_TITLES = {1: "Libraries, devices and first checks", 2: "Tests", 3: "Rates beside PyTorch", 4: "Profiles",
+               5: "compute-sanitizer"}  # fmt: skip
+MAX_BYTES = 512 << 10
+
+
+def write_summary(state: RunState, steps: Sequence[Step], path: Path) -> None:
+    """Write the page."""
+    text = "\n".join(summary_lines(state, steps)) + "\n"
+    content = text.encode()
+    if len(content) > MAX_BYTES:
+        content = content[:MAX_BYTES] + b"\n\n... the rest is in the archive.\n"
+    aside = path.with_suffix(".tmp")
+    aside.write_bytes(content)
+    aside.replace(path)
+
+
+def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
+    """The lines of the page."""
+    machine = json.loads((state.folder / "machine.json").read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    yield f"# On {machine['device']}, {datetime.date.today()}"
+    yield f"\nSources {machine['sources']}{', commit ' + machine['commit'] if machine['commit'] else ''}; {versions}.\n"
+    yield "| part | step | status | seconds |"
+    yield "| --- | --- | --- | --- |"
+    states = {step.name: state.read(step.name) for step in steps}
+    for step in steps:
+        yield f"| {step.part} | {step.name} | {_status(states[step.name], state.sources)} |"
+    for part in sorted({step.part for step in steps}):
+        yield f"\n## Part {part}: {PART_TITLES[part]}"
+        for step in (s for s in steps if s.part == part and states[s.name] is not None):
+            yield f"\n### {step.name}: {step.title}\n"
+            yield from (line if line.startswith("|") else f"    {line}"
+                        for line in step.describe(state.step_folder(step.name)))  # fmt: skip
+
+
+def _status(state: StepState | None, sources: str) -> str:
+    if state is None:
+        return "not run | "
+    older = "" if state.sources == sources else f" (sources {state.sources})"
+    text = state.status if state.status == "passed" else f"**{state.status}**"
+    code = f", exit code {state.code}" if state.code else ""
+    return f"{text}{code}{older} | {state.seconds}"
