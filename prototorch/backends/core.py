@@ -6,11 +6,14 @@ A `Backend` is an array module, a list of kernel levels, and memory. Kernels are
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from prototorch.backends import host_memory
 from prototorch.backends.capabilities import (
@@ -245,6 +248,11 @@ class Backend:
         """
         with self.run_context():
             work()
+
+    def make_writer(self, target: Any) -> Callable[[np.ndarray], None]:
+        """A function that overwrites an array of this backend with one of the host, of its shape and dtype, in the
+        order of the work."""
+        return partial(operator.setitem, target, ...)
 
     def empty(self, spec: Spec) -> Any:
         """An array of this spec with undefined elements."""

@@ -103,6 +103,10 @@ class StateMirror(Mapping[str, Any]):
         """The names of the arrays that are in the device's memory."""
         raise NotImplementedError
 
+    def mark_changed(self) -> None:
+        """Say that others than executors may have changed the device's arrays: steps that depend on them run again."""
+        raise NotImplementedError
+
     def pull(self, name: str) -> None:
         """Bring the host's array up to date; it counts as changed from then on."""
         raise NotImplementedError

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends import host_memory
 from prototorch.backends.core import Backend
 from prototorch.compiler.gradient import CompiledGradient
 from prototorch.compiler.guards import Guards
+from prototorch.compiler.plan_run import PlanRun, check_memory, shares_memory
 from prototorch.compiler.signature import map_tensors
 from prototorch.compiler.trace import CapturedArray, TraceInterpreter
 from prototorch.compiler.trace_result import ResultTensor, TraceResult
@@ -21,7 +21,6 @@ from prototorch.eager.view_info import ViewInfo
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.ops.view_update import array_view
-from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 __all__ = ["CompiledCall"]
@@ -39,11 +38,12 @@ class CompiledCall:
                  backend: Backend, name: str):  # fmt: skip
         self.result, self.guards, self._host = result, guards, trace.host
         self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
-        host_memory.check_free(self.plan.arena_bytes + self.plan.persistent_bytes, f"the plan of {name}")
+        check_memory(self.plan, backend, name)
         captured = list(trace.captured.values())
         self._captured = [(c.tensor, c.array) for c in captured]
         self._leaves = _grad_guards(trace, captured)
-        self._executor = make_executor(self.plan, backend, {c.name: c.array for c in captured if c.is_state})
+        states = {c.name: c.array for c in captured if c.is_state}
+        self._plan_run = PlanRun(self.plan, trace.host, states, backend)
         needed = self.plan.inputs
         self._arguments = [(f"argument:{k}", k) for k in range(num_arguments) if f"argument:{k}" in needed]
         readers: dict[str, Callable[[], Any]] = dict(trace.numbers)
@@ -81,15 +81,13 @@ class CompiledCall:
         self._check_aliases(arguments)
         result = self.result
         with self._lock:
-            outputs = self._executor(inputs)
-            arrays = {name: np.array(outputs[name]) for name in result.outputs}
+            arrays = self._plan_run(inputs, result.outputs)
         for captured, name in result.copied_back:
-            captured.array[...] = arrays[name]
+            self._write(captured.tensor, arrays[name])
         for _, storage in self._changed_arrays:
             storage.mark_changed()
         for k, name in result.argument_updates:
-            arguments[k]._array[...] = arrays[name]
-            arguments[k].storage.mark_changed()
+            self._write(arguments[k], arrays[name])
         tensors = {key: self._tensor(source, arguments, arrays) for key, source in result.tensors.items()}
         if self._gradient is not None:
             self._record(arguments, arrays, tensors)
@@ -113,10 +111,18 @@ class CompiledCall:
     def _wrap(self, array: np.ndarray) -> Tensor:
         return make_tensor(array, Spec(array.shape, array.dtype.name), self._host, Storage())
 
+    def _write(self, tensor: Tensor, array: Any) -> None:
+        """Overwrite a tensor with what the plan gives; a scalar of the host may stand beside tensors of a GPU."""
+        if tensor.interpreter is self._host:
+            self._host.write(tensor, self._wrap(array))
+        else:
+            tensor._array[...] = self._host.backend.to_numpy(array)
+            tensor.storage.mark_changed()
+
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
         for array, _ in self._changed_arrays:
             for k, argument in enumerate(arguments):
-                if np.may_share_memory(array, argument._array) and np.shares_memory(array, argument._array):
+                if shares_memory(self._host, array, argument._array):
                     raise UsageError(
                         f"tensor argument {k} shares its memory with a tensor that the compiled function changes; pass "
                         "a clone() of it"

@@ -7,10 +7,10 @@ from functools import update_wrapper
 from os import PathLike
 from typing import Any
 
-from prototorch.backends.devices import backend_for
 from prototorch.compiler.compiled_call import CompiledCall
 from prototorch.compiler.gradient import trace_gradient
 from prototorch.compiler.guards import Guards
+from prototorch.compiler.plan_run import backend_of
 from prototorch.compiler.saved_function import save_function
 from prototorch.compiler.signature import CallSignature, map_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -66,8 +66,8 @@ class CompiledFunction:
         return self._trace(key, signature.tensors, args, options, reason)
 
     def _trace(self, key: Hashable, tensors: list[Tensor], args: Any, options: Any, reason: str) -> Any:
-        host = _host_of(tensors)
         guards = Guards(self.function, (*args, *options.values()))
+        host = _host_of(tensors or list(guards.tensors.values()))
         trace = TraceInterpreter(host)
         trace.large_arrays = guards.large_arrays
         leaves = {**guards.tensors, **{id(t): t for t in tensors}}
@@ -90,7 +90,7 @@ class CompiledFunction:
         finally:
             active_trace.reset(token)
             trace.restore_grads()
-        call = CompiledCall(trace, result, len(tensors), guards, backend_for(str(host.device)), self._name())
+        call = CompiledCall(trace, result, len(tensors), guards, backend_of(host), self._name())
         unstable = guards.failure() or (f"a tensor {list(result.escaped[0].traced.shape)} that the function makes is "
                                         "kept outside of it" if result.escaped else "")  # fmt: skip
         if unstable:
@@ -171,17 +171,14 @@ class CompiledModule(CompiledFunction):
 
 
 def _host_of(tensors: list[Tensor]) -> EagerInterpreter:
-    hosts = {id(t.interpreter): t.interpreter for t in tensors}
+    """The interpreter of the arguments, or, where there are none, of the tensors that the function reads."""
+    hosts = {id(t.interpreter): t.interpreter for t in tensors if t.spec.shape} or {
+        id(t.interpreter): t.interpreter for t in tensors
+    }
     if len(hosts) > 1:
         devices = " and ".join(sorted({str(t.device) for t in tensors}))
         raise UsageError(f"a compiled function takes tensors of one device, and gets some on {devices}")
-    host = next(iter(hosts.values()), cpu_interpreter())
-    if host.device.type != "cpu":
-        raise UsageError(
-            "prototorch.compile makes plans for the CPU; for a GPU write the net as a model (load_model, Sequential), "
-            "whose steps are CUDA graphs, or leave the function uncompiled"
-        )
-    return host
+    return next(iter(hosts.values()), cpu_interpreter())
 
 
 def compile(model: Any = None, *, fullgraph: bool = True, dynamic: bool | None = None, backend: Any = None,

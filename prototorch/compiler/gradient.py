@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from prototorch.backends.core import Backend
+from prototorch.compiler.plan_run import PlanRun
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.compiler.traced_array import TracedArray
@@ -21,7 +20,6 @@ from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.errors import GradientError, UsageError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.plan import make_plan
-from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 
 __all__ = ["CompiledGradient", "GradientTrace", "trace_gradient"]
@@ -104,7 +102,7 @@ class CompiledGradient:
 
     def __init__(self, trace: GradientTrace, backend: Backend, host: Any, name: str):
         self.trace, self.backend, self.host, self.name = trace, backend, host, name
-        self._run: Callable[..., Any] | None = None
+        self._run: PlanRun | None = None
         self._needed: tuple[str, ...] = ()
 
     def record(self, leaves: Sequence[Tensor], outputs: Sequence[Tensor], saved: Sequence[Tensor]) -> tuple[Any, ...]:
@@ -112,15 +110,15 @@ class CompiledGradient:
         placed: tuple[Any, ...] = _CompiledCall.apply(self, list(saved), list(outputs), *leaves)
         return placed
 
-    def gradients(self, seeds: Sequence[np.ndarray], saved: Sequence[Any]) -> dict[int, np.ndarray]:
+    def gradients(self, seeds: Sequence[Any], saved: Sequence[Any]) -> dict[int, Any]:
         """The gradients of the leaves by position."""
         if self._run is None:
             plan = make_plan(self.trace.graph, {f"{k}": v for k, v in self.trace.gradients.items()}, {}, self.backend)
-            self._run, self._needed = make_executor(plan, self.backend, {}), tuple(plan.inputs)
+            self._run, self._needed = PlanRun(plan, self.host, {}, self.backend), tuple(plan.inputs)
         arrays = {f"seed:{k}": array for k, array in enumerate(seeds)}
         arrays.update((f"saved:{k}", array) for k, array in enumerate(saved))
-        outputs = self._run({name: arrays[name] for name in self._needed})
-        return {k: np.array(outputs[f"{k}"]) for k in self.trace.gradients}
+        outputs = self._run({name: arrays[name] for name in self._needed}, [f"{k}" for k in self.trace.gradients])
+        return {k: outputs[f"{k}"] for k in self.trace.gradients}
 
 
 class _CompiledCall(Function):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from prototorch import ops
 from prototorch.compiler.traced_array import TracedArray
@@ -39,7 +40,8 @@ __all__ = ["CapturedArray", "TraceInterpreter", "UnknownElementsError", "user_lo
 class CapturedArray:
     """An array from outside: the tensor that brought it, its memory in the trace, and its name in the graph.
 
-    It is a state, or, where its elements are not contiguous, an input that is fed at each call.
+    It is a state, or an input that is fed at each call: where its elements are not contiguous, and for a scalar of the
+    host beside tensors of a GPU.
     """
 
     tensor: Tensor
@@ -111,20 +113,27 @@ class TraceInterpreter(TensorInterpreter):
 
     def _capture(self, tensor: Tensor) -> TracedArray:
         array = tensor._array
-        if tensor.interpreter is not self.host and tensor.interpreter is not self:
+        if (
+            tensor.interpreter is not self.host
+            and tensor.interpreter is not self
+            and (tensor.spec.shape or tensor.requires_grad)
+        ):
             raise UsageError(
                 f"a compiled function takes tensors of one device, and gets some on {self.host.device} and on "
                 f"{tensor.device}"
             )
         view = tensor._view
         name = f"captured:{len(self.captured)}"
-        is_state = view is None and bool(array.flags.c_contiguous)
-        if view is not None:
-            cell = TracedArray(None, tensor.spec, array, self.cell(view.base), view.steps)
+        is_here = tensor.interpreter is self.host
+        is_state = view is None and is_here and bool(array.flags.c_contiguous)
+        layout = array if isinstance(array, np.ndarray) else as_strided(
+            np.empty((), tensor.spec.dtype), tensor.spec.shape, array.strides)  # fmt: skip
+        if view is not None and is_here:
+            cell = TracedArray(None, tensor.spec, layout, self.cell(view.base), view.steps)
         elif is_state:
-            cell = TracedArray(self.graph.state(name, tensor.spec), tensor.spec, array)
+            cell = TracedArray(self.graph.state(name, tensor.spec), tensor.spec, layout)
         else:
-            cell = TracedArray(self.graph.input(name, tensor.spec), tensor.spec, array)
+            cell = TracedArray(self.graph.input(name, tensor.spec), tensor.spec, layout)
         self.captured[id(array)] = CapturedArray(tensor, array, cell, name, is_state)
         return cell
 

@@ -51,8 +51,9 @@ class FusedUpdate:
         attrs = record_formula(formula, flags, names, len(arrays[0]) - 1, dtype)
         exact = coefficient_dtype(dtype)
         self._coefficients = np.zeros(len(names), exact)
-        self._on_device = self._backend.asarray(self._coefficients)
-        self._scalars = [self._on_device[i : i + 1].reshape(()) for i in range(len(names))]
+        shared = self._backend.asarray(self._coefficients)  # on the CPU the same memory
+        self._write = None if shared is self._coefficients else self._backend.make_writer(shared)
+        self._scalars = [shared[i : i + 1].reshape(()) for i in range(len(names))]
         steps = [self._bind(attrs, row, dtype, exact) for row in self.arrays]
         self._is_flat = [_is_contiguous(*row) for row in self.arrays]
         self._call = self._backend.link_rebindable(steps, operand=1)
@@ -65,14 +66,26 @@ class FusedUpdate:
     def run(self, coefficients: Sequence[float], gradients: Sequence[Any]) -> None:
         """Update the parameters and slots by these gradients, of the parameters' shapes and dtype."""
         self._coefficients[:] = coefficients
-        if self._on_device is not self._coefficients:
-            self._on_device[...] = self._backend.asarray(self._coefficients)
-        xp = self._backend.xp
+        if self._write is not None:
+            self._write(self._coefficients)
         flat = [
-            (g if g.flags.c_contiguous else xp.ascontiguousarray(g)).reshape(-1) if is_flat else g
+            (g if g.flags.c_contiguous else self._contiguous(g)).reshape(-1) if is_flat else g
             for g, is_flat in zip(gradients, self._is_flat, strict=True)
         ]
         self._call(flat)
+
+    def _reference(self, attrs: dict[str, Any]) -> KernelFn:
+        run = self._backend.reference(fused, attrs)
+        if not self._backend.has_device_memory:
+            return run
+        return lambda ins, outs: self._backend.enqueue("fused", lambda: run(ins, outs))
+
+    def _contiguous(self, array: Any) -> Any:
+        if not self._backend.has_device_memory:
+            return self._backend.xp.ascontiguousarray(array)
+        made = self._backend.device.empty_pooled(tuple(array.shape), array.dtype.name)
+        self._backend.enqueue("copy", lambda: operator.setitem(made, ..., array))
+        return made
 
     def _bind(self, attrs: dict[str, Any], row: Sequence[Any], dtype: str,
               exact: str) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
@@ -82,7 +95,7 @@ class FusedUpdate:
         spec = Spec(tuple(own[0].shape), dtype)
         ins = (spec,) * (1 + len(own)) + (Spec((), exact),) * len(self._scalars)
         outs = (spec,) * len(own)
-        kernel = self._backend.prepare(fused, ins, outs, attrs) if is_flat else self._backend.reference(fused, attrs)
+        kernel = self._backend.prepare(fused, ins, outs, attrs) if is_flat else self._reference(attrs)
         return kernel, (own[0], own[0], *own[1:], *self._scalars), own
 
 

@@ -19,6 +19,7 @@ from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
 from prototorch.backends.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
+from prototorch.backends.cuda.host_writer import HostWriter
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
@@ -173,6 +174,16 @@ class CudaBackend(Backend):
         """See `Backend.enqueue`."""
         with self._in_stream():
             self.device.enqueue(name, work)
+
+    def make_writer(self, target: Any) -> Callable[[np.ndarray], None]:
+        """See `Backend.make_writer`; the host waits neither for the work nor for the copy."""
+        writer = HostWriter(self.device, target)
+
+        def write(array: np.ndarray) -> None:
+            with self._in_stream():
+                writer(array)
+
+        return write
 
     def empty(self, spec: Spec) -> Any:
         """See `Backend.empty`."""

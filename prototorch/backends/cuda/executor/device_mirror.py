@@ -56,6 +56,10 @@ class DeviceMirror(StateMirror):
         """See `StateMirror.resident`."""
         return self._arrays.keys()
 
+    def mark_changed(self) -> None:
+        """Others than executors may have changed the device's arrays."""
+        self.version += 1
+
     def push(self) -> None:
         """Before a step: copy to the device what may have changed on the host."""
         if self.before_push is not None:
