@@ -37,14 +37,20 @@ class _GruGeometry:
         self.samples, self.steps = x.shape[:2]
         self.units = x.shape[2] // 3
         self.masked, self.reverse = attrs.get("masked", False), attrs.get("reverse", False)
+        #: an index's largest value where it needs 64 bits, else 0
+        self.largest = x.size if x.size >= 1 << 31 else 0
         self.text = None
         is_supported = x.is_float and all(not s.layout and s.size and s.dtype in (x.dtype, "bool") for s in ins)
         if is_supported and not attrs.get("reset_after", True):
             activations = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
-            self.text = gru_source(self.units, self.steps, x.dtype, self.masked, *activations)
+            self.text = gru_source(self.units, self.steps, x.dtype, self.masked, *activations, self.largest)
         self.mask = [_MASK] if self.masked else []
         self.n, self.weights = self.samples * self.units, 3 * self.units * self.units
-        self.count = index_scalar(self.n, 0)
+        self.count = self.index(self.n)
+
+    def index(self, value: int) -> np.uint32 | np.uint64:
+        """A number of the kernels' index type."""
+        return index_scalar(value, self.largest)
 
     def time(self, position: int) -> int:
         """The time step of the input that is processed at a position."""
@@ -66,7 +72,15 @@ class _GruGeometry:
     def split_weights(self, sequence: KernelSequence) -> tuple[Any, Any]:
         """Add the split of the weights: those of the gates z and r, and those of the candidate state."""
         gate_weights, candidate_weights = self.empty(self.units, 2 * self.units), self.empty(self.units, self.units)
-        self.add(sequence, "parts", self.weights, index_scalar(self.weights, 0), _U, gate_weights, candidate_weights)
+        self.add(
+            sequence,
+            "parts",
+            self.weights,
+            self.index(self.weights),
+            _U,
+            gate_weights,
+            candidate_weights,
+        )
         return gate_weights, candidate_weights
 
     def add_reset_state(
@@ -75,9 +89,9 @@ class _GruGeometry:
         """Add the product of reset gate and state for ``rows`` rows, from ``position`` on."""
         n = rows * self.units
         numbers = (
-            index_scalar(n, 0),
-            index_scalar(self.samples, 0),
-            index_scalar(self.time(position), 0),
+            self.index(n),
+            self.index(self.samples),
+            self.index(self.time(position)),
             np.uint32(self.reverse),
         )
         self.add(sequence, "left", n, *numbers, _X, gate_products, _BIAS, previous, out)
@@ -107,7 +121,11 @@ def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         sequence.add_kernel(gate_product, (previous, gate_weights), (gate_products,))
         geometry.add_reset_state(sequence, geometry.samples, position, gate_products, previous, reset_state)
         sequence.add_kernel(candidate_product, (reset_state, candidate_weights), (candidate_products,))
-        numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0)
+        numbers = (
+            geometry.count,
+            geometry.index(geometry.time(position)),
+            geometry.index(position),
+        )
         geometry.add(
             sequence,
             "step",
@@ -164,7 +182,14 @@ def _backward_sequence(
     gate_weights, candidate_weights = geometry.split_weights(sequence)
     total = rows * units
     geometry.add(
-        sequence, "before", total, index_scalar(total, 0), index_scalar(samples, 0), _FIRST, after, previous_states
+        sequence,
+        "before",
+        total,
+        geometry.index(total),
+        geometry.index(samples),
+        _FIRST,
+        after,
+        previous_states,
     )
     sequence.add_kernel(runners["all", 2], (previous_states, gate_weights), (gate_products,))
     geometry.add_reset_state(sequence, rows, 0, gate_products, previous_states, reset_state)
@@ -172,7 +197,10 @@ def _backward_sequence(
     geometry.add(sequence, "begin", n, geometry.count, state_grad, state)
     for position in reversed(range(geometry.steps)):
         rows_of_step = slice(position * samples, (position + 1) * samples)
-        time, has_next = index_scalar(geometry.time(position), 0), np.uint32(position != geometry.steps - 1)
+        time, has_next = (
+            geometry.index(geometry.time(position)),
+            np.uint32(position != geometry.steps - 1),
+        )
         states = previous_states[rows_of_step], output_grad, through, state
         geometry.add(
             sequence,
@@ -180,7 +208,7 @@ def _backward_sequence(
             n,
             geometry.count,
             time,
-            index_scalar(position, 0),
+            geometry.index(position),
             has_next,
             _X,
             gate_products[rows_of_step],
@@ -213,6 +241,14 @@ def _backward_sequence(
     d_early, d_late = geometry.empty(units, 2 * units), geometry.empty(units, units)
     sequence.add_kernel(runners["weights", 2], (previous_states, dp), (d_early,))
     sequence.add_kernel(runners["weights", 1], (reset_state, dq), (d_late,))
-    geometry.add(sequence, "whole", geometry.weights, index_scalar(geometry.weights, 0), d_early, d_late, OutputArg(1))
+    geometry.add(
+        sequence,
+        "whole",
+        geometry.weights,
+        geometry.index(geometry.weights),
+        d_early,
+        d_late,
+        OutputArg(1),
+    )
     sequence.add_kernel(bias, (OutputArg(0),), (OutputArg(2),))
     return sequence

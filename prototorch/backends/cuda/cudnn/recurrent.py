@@ -24,7 +24,7 @@ from prototorch.backends.cuda.kernels.reduce import reduce_launches
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
 
-__all__ = ["KernelSequence"]
+__all__ = ["KernelSequence", "SequenceGeometry"]
 
 Specs = tuple[Spec, ...]
 
@@ -58,7 +58,7 @@ class KernelSequence:
                 runner([array(a) for a in ins], [array(a) for a in outs])
 
 
-class _SequenceGeometry:
+class SequenceGeometry:
     """The sizes of a sequence and the sources of its kernels; ``texts`` is None where they do not apply."""
 
     def __init__(self, name: str, ins: Specs, attrs: dict[str, Any]):
@@ -68,16 +68,22 @@ class _SequenceGeometry:
         self.units = x.shape[2] // self.gates
         self.masked, self.reverse = attrs.get("masked", False), attrs.get("reverse", False)
         activations = attrs.get("activation", "tanh"), attrs.get("recurrent_activation", "sigmoid")
+        #: an index's largest value where it needs 64 bits, else 0
+        self.largest = x.size if x.size >= 1 << 31 else 0
         self.texts = None
         is_supported = x.is_float and all(not s.layout and s.size for s in ins)
         if is_supported and attrs.get("reset_after", True) and all(s.dtype in (x.dtype, "bool") for s in ins):
-            self.texts = cell_sources(name, self.units, self.steps, x.dtype, self.masked, *activations)
+            self.texts = cell_sources(name, self.units, self.steps, x.dtype, self.masked, *activations, self.largest)
         self.first = 2 + self.biased  # the index of the first state among the inputs
         self.mask = self.first + self.states
         self.extra = (*([InputArg(2)] if self.biased else []), *([InputArg(self.mask)] if self.masked else []))
-        self.count = index_scalar(self.samples * self.units, 0)
+        self.count = self.index(self.samples * self.units)
         self.state = Spec((self.samples, self.units), x.dtype)
         self.inner = Spec((self.samples, self.gates * self.units), x.dtype)
+
+    def index(self, value: int) -> np.uint32 | np.uint64:
+        """A number of the kernels' index type."""
+        return index_scalar(value, self.largest)
 
     def time(self, position: int) -> int:
         """The time step of the input that is processed at a position."""
@@ -88,7 +94,7 @@ def _register(name: str) -> None:
     @kernel("cuda", name)
     def forward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         """The sequence of time steps."""
-        geometry = _SequenceGeometry(name, ins, attrs)
+        geometry = SequenceGeometry(name, ins, attrs)
         product = None if geometry.texts is None else matmul((geometry.state, ins[1]), (geometry.inner,), {})
         if geometry.texts is None or product is None:
             return None
@@ -101,7 +107,11 @@ def _register(name: str) -> None:
         for position in range(geometry.steps):
             old: Sequence[Any] = state_grads if position else first
             sequence.add_kernel(product, (old[0], InputArg(1)), (p,))
-            numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0)
+            numbers = (
+                geometry.count,
+                geometry.index(geometry.time(position)),
+                geometry.index(position),
+            )
             sequence.steps.append(
                 grid_stride_launch(
                     geometry.texts[0],
@@ -120,7 +130,7 @@ def _register(name: str) -> None:
     @kernel("cuda", f"{name}_grad")
     def backward(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         """Backpropagation through time, and the gradients of the weights from all time steps at once."""
-        geometry = _SequenceGeometry(name, ins, attrs)
+        geometry = SequenceGeometry(name, ins, attrs)
         if geometry.texts is None:
             return None
         rows = geometry.steps * geometry.samples
@@ -139,7 +149,7 @@ def _register(name: str) -> None:
 
 
 def _backward_sequence(
-    geometry: _SequenceGeometry,
+    geometry: SequenceGeometry,
     gate_product: KernelFn,
     to_state: KernelFn,
     weights: KernelFn,
@@ -157,7 +167,7 @@ def _backward_sequence(
     n = int(geometry.count)
     total = geometry.steps * n
     first, all_states = InputArg(geometry.first), InputArg(first_all_states)
-    counts = index_scalar(total, 0), index_scalar(geometry.samples, 0)
+    counts = geometry.index(total), geometry.index(geometry.samples)
     sequence.steps.append(grid_stride_launch(text, "before", total, *counts, first, all_states, previous_states))
     sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p.reshape(-1, geometry.gates * geometry.units),))
     state_grads = [device.empty(geometry.state.shape, kind) for _ in range(geometry.states)]
@@ -170,7 +180,12 @@ def _backward_sequence(
     ]
     for position in reversed(range(geometry.steps)):
         has_next = np.uint32(position != geometry.steps - 1)
-        numbers = geometry.count, index_scalar(geometry.time(position), 0), index_scalar(position, 0), has_next
+        numbers = (
+            geometry.count,
+            geometry.index(geometry.time(position)),
+            geometry.index(position),
+            has_next,
+        )
         rest = (InputArg(output_grad), state_product, OutputArg(0), dp[position])
         sequence.steps.append(
             grid_stride_launch(text, "back", n, *numbers, InputArg(0), p[position], *geometry.extra, *states, *rest)

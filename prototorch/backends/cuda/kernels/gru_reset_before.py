@@ -72,7 +72,9 @@ def _load_lines(kind: str, names: tuple[str, ...], masked: bool) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def gru_source(units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str) -> str | None:
+def gru_source(
+    units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str, largest: int = 0
+) -> str | None:
     """The text with all kernels of the walks; None where an activation is not one of single elements.
 
     ``parts`` and ``whole`` take the weights apart and put their gradients together, ``left`` is what the reset gate
@@ -152,4 +154,4 @@ KERNEL back_left(index n, index t, const X* x, const X* p, const X* bias, const 
     }}
 }}
 {boundary_source(kind)}"""
-    return complete_source(text)
+    return complete_source(text, largest)

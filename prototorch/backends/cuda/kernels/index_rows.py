@@ -98,18 +98,20 @@ def index_put(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence 
     count = prod(np.broadcast_shapes(*(s.shape for s in indices)))
     code = _row_code(indices, tuple(x.shape[a] for a in attrs["axes"]))
     reduce = attrs.get("reduce", "set")
-    places = tuple(InputArg(2 + k) for k in range(len(indices)))
-    return scatter_rows(x, (outer, count, inner, rows), indices, places, code, InputArg(1), reduce, joins_input=True)
+    index_args = tuple(InputArg(2 + k) for k in range(len(indices)))
+    return scatter_rows(
+        x, (outer, count, inner, rows), indices, index_args, code, InputArg(1), reduce, joins_input=True
+    )
 
 
-def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, places: tuple[Any, ...], row_code: str,
+def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, index_args: tuple[Any, ...], row_code: str,
                  values: Any, reduce: str, joins_input: bool = False) -> LaunchSequence | None:  # fmt: skip
     """Rows of values [outer, count, inner] reduced into the output [outer, rows, inner]; None for too many of them.
 
     Args:
         x: the spec of an array of the values' dtype.
         sizes: outer, count, inner, rows.
-        indices, places: specs and arguments of the arrays that ``row_code`` reads.
+        indices, index_args: specs and arguments of the arrays that ``row_code`` reads.
         row_code: C that declares, for a position ``p`` below ``count``, i64 ``row`` and bool ``inside``.
         values: the argument of the values.
         reduce: one of `segment_reduce.REDUCTIONS`.
@@ -140,7 +142,7 @@ def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, plac
     source = complete_source(body, most, {"X": c_type(x)})
     numbers = (index_scalar(n, most) for n in (most, size, count))
     old = InputArg(0) if joins_input else np.uint64(0)
-    first = grid_stride_launch(source, "begin_rows", most, *numbers, *places, sort.input_keys, old, OutputArg(0))
+    first = grid_stride_launch(source, "begin_rows", most, *numbers, *index_args, sort.input_keys, old, OutputArg(0))
     return LaunchSequence(first, *sort.launches, *launches, workspace_bytes=end)
 
 

@@ -13,7 +13,7 @@ from prototorch.ops.core import ArrayInterpreter, gradients, use_interpreter
 from prototorch.ops.elementwise import where
 from prototorch.ops.recurrent import GATE_ACTIVATIONS
 
-__all__ = ["CELLS", "boundary_source", "cell_sources"]
+__all__ = ["CELLS", "boundary_source", "cell_sources", "load_lines", "trace_step"]
 
 #: op -> (gates, states, whether the product with the state gets a bias)
 CELLS = {"simple_rnn_sequence": (1, 1, False), "lstm_sequence": (4, 2, False), "gru_sequence": (3, 1, True)}
@@ -39,7 +39,8 @@ def _cell(name: str, activation: str, gate_name: str) -> Callable[[Any, Any, Any
     return {"simple_rnn_sequence": simple, "lstm_sequence": lstm, "gru_sequence": gru}[name]
 
 
-def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str, backward: bool) -> Any:
+def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
+                backward: bool) -> tuple[list[str], list[str]]:  # fmt: skip
     count, states, _ = CELLS[name]
     module = ScalarTracer()
     arrays: Any = ArrayInterpreter(module)
@@ -68,7 +69,19 @@ def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
     return module.lines, [v.array.name for v in made]
 
 
-def _load_lines(kind: str, name: str, masked: bool) -> list[str]:
+def trace_step(name: str, activation: str, gate: str, masked: bool, dtype: str,
+               backward: bool) -> tuple[list[str], list[str]] | None:  # fmt: skip
+    """The lines of C of one step, or of its gradient, and the names of its results; None where an activation is not
+    one of single elements. What the lines read are the names that `load_lines` declares, s0, s1, ... (the states before
+    the step) and d0, d1, ... (the gradients of the states after it)."""
+    try:
+        return _trace_cell(name, activation, gate, masked, dtype, backward)
+    except UntraceableError:
+        return None
+
+
+def load_lines(kind: str, name: str, masked: bool) -> list[str]:
+    """The lines of C that read a step's gates from the input (x0, ...) and from the state (p0, ...), and its mask."""
     count, _, has_bias = CELLS[name]
     made = [f"const {kind} x{k} = get(x[xat + {k} * UNITS]);" for k in range(count)]
     bias = " + get(bias[{k} * UNITS + u])" if has_bias else ""
@@ -94,13 +107,12 @@ KERNEL finish(index n, const {kind}* d, const X* through, X* out) {{
 
 @lru_cache(maxsize=256)
 def cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str,
-          gate: str) -> tuple[str, str] | None:  # fmt: skip
+          gate: str, largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
     """The texts with the kernels of a walk forward (``step``) and back (``back``, ``before``); None where an
-    activation is not one of single elements."""
-    try:
-        forward = _trace_cell(name, activation, gate, masked, dtype, False)
-        backward = _trace_cell(name, activation, gate, masked, dtype, True)
-    except UntraceableError:
+    activation is not one of single elements. ``largest``: see `kernel_source`."""
+    forward = trace_step(name, activation, gate, masked, dtype, False)
+    backward = trace_step(name, activation, gate, masked, dtype, True)
+    if forward is None or backward is None:
         return None
     count, states, has_bias = CELLS[name]
     kind = "double" if dtype == "float64" else "float"
@@ -111,7 +123,7 @@ def cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, ac
         const index xat = (b * STEPS + t) * {count} * UNITS + u;"""
     macros = f"#define UNITS {units}\n#define STEPS {steps}\n#define X {c_type(dtype)}\n"
     each = range(states)
-    loads = _load_lines(kind, name, masked)
+    loads = load_lines(kind, name, masked)
     old = [f"const {kind} s{j} = get(old{j}[e]);" for j in each]
     lines, results = forward
     stores = [f"put(all{j}[(b * STEPS + place) * UNITS + u], {r}); put(now{j}[e], {r});" for j, r in enumerate(results)]
@@ -148,4 +160,4 @@ KERNEL back(index n, index t, index place, u32 carried, const X* x, const X* p{e
     }}
 }}
 {boundary_source(kind)}"""
-    return complete_source(one), complete_source(two)
+    return complete_source(one, largest), complete_source(two, largest)
