@@ -116,8 +116,9 @@ def _backward_sequence(geometry: _FusedGeometry, products: Any, bias: KernelFn |
         sequence.steps.append(geometry.launch(text, "back", *args, *(a for triple in triples for a in triple), *rest))
     sequence.add_kernel(to_state, (dp[0], InputArg(1)), (state_product,))
     for j, d in enumerate(state_grads):
-        args = geometry.index(n), d, np.uint64(0) if j else state_product, OutputArg(2 + geometry.biased + j)
-        sequence.steps.append(grid_stride_launch(text, "finish", n, *args))
+        product = np.uint64(0) if j else state_product
+        target = OutputArg(2 + geometry.biased + j)
+        sequence.steps.append(grid_stride_launch(text, "finish", n, geometry.index(n), d, product, target))
     flat = dp.reshape(-1, width)
     sequence.add_kernel(weights, (previous_states, flat), (OutputArg(1),))
     if bias is not None:

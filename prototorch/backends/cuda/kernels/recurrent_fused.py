@@ -56,10 +56,11 @@ def fused_cell_sources(name: str, units: int, steps: int, dtype: str, masked: bo
                        gate: str, largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
     """The texts with the kernels of a walk forward (``step``) and back (``back``, ``before``, ``begin``, ``finish``);
     None where an activation is not one of single elements. ``largest``: see `kernel_source`."""
-    traces = [trace_step(name, activation, gate, masked, dtype, backward) for backward in (False, True)]
-    if None in traces:
+    forward = trace_step(name, activation, gate, masked, dtype, False)
+    backward = trace_step(name, activation, gate, masked, dtype, True)
+    if forward is None or backward is None:
         return None
-    (lines, results), (back_lines, back_results) = traces
+    (lines, results), (back_lines, back_results) = forward, backward
     count, states, has_bias = CELLS[name]
     kind, wide = ("double", 2) if dtype == "float64" else ("float", 1)
     each, joined = range(states), "\n            ".join
