@@ -135,7 +135,7 @@ class _RecordingCudnn:
     def __init__(self, device: RecordingDevice):
         self.device = device
 
-    def get_plan(self, request: GraphDesc) -> Any:
+    def get_plan(self, request: GraphDesc, may_measure: bool = True) -> Any:
         """A plan that notes what running it would start; strict float32 has no engine for batches of products."""
         if request.kind == "matmul" and self.device.precision == "fp32":
             return None

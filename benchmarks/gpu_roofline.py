@@ -1,13 +1,12 @@
-"""What a step should take on an H200: a prediction from the plan alone, without a GPU. It is no measurement.
+"""What a step should take on an H200 or H100: a prediction from the plan alone, without a GPU. It is no measurement.
 
     python -m benchmarks.gpu_roofline --rows resnet50,alexnet --precision bf16 --batch 256
-    python -m benchmarks.gpu_roofline --what infer --batch 1 --steps 20
+    python -m benchmarks.gpu_roofline --card H100 --what infer --batch 1 --steps 20
 
 The plan is made as it would be for the GPU, and each launch is counted with the bytes it reads and writes (see
-gpu_recorded.py). A launch takes `LAUNCH_SECONDS`, and the longer of its bytes at `BYTES_PER_SECOND` and its product
-at the rate of its
-type. Nothing is said of instructions, of caches or of how well cuDNN's engines do: a kernel that is slower than this
-has something else to tell.
+gpu_recording_device.py). A launch takes a start, and the longer of its bytes and its product at the card's rates: near
+the best that is possible, and soberly (see gpu_rates.py). Nothing is said of instructions, of caches or of how well
+cuDNN's engines do: a kernel that is slower than this has something else to tell.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.gpu_rates import BEST, CARDS, SOBER, find_card, launch_seconds
 from benchmarks.gpu_recording_device import ArrayDesc, LaunchCost, RecordingDevice
 from benchmarks.prototorch_contender import build_model
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING, Workload, find_workload
@@ -31,22 +31,17 @@ from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TRAIN
 
-#: seconds of a kernel as a node of a CUDA graph, of those that wait for each other: 1.5 to 2 microseconds
-LAUNCH_SECONDS = 1.7e-6
-#: bytes a second: 4.8e12 by the datasheet, 4.3e12 of a plain copy as PyTorch does it
-BYTES_PER_SECOND = 4.0e12
-#: operations a second by precision: dense bf16 989e12 by the datasheet, 770e12 to 800e12 of one large product
-FLOPS_PER_SECOND = {"bf16": 650e12, "fp16": 650e12, "tf32": 325e12, "fp32": 60e12}
-
 
 @dataclass
 class StepPrediction:
-    """A step of the plan with what it starts. ``least`` is what its op must read and write at least."""
+    """A step of the plan with what it starts. ``least`` is what its op must read and write at least; ``seconds`` at the
+    card's best rates, ``sober_seconds`` at those to be expected."""
 
     step: PlannedStep
     launches: list[LaunchCost]
     least: Cost
     seconds: float = 0.0
+    sober_seconds: float = 0.0
 
     @property
     def nbytes(self) -> float:
@@ -56,18 +51,24 @@ class StepPrediction:
 
 @dataclass
 class Prediction:
-    """A whole step."""
+    """A whole step on a card."""
 
     net: str
     what: str
     precision: str
     batch: int
+    card: str = "H200"
     steps: list[StepPrediction] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """Of all parts, one after another."""
+        """Of all parts, one after another, at the best rates."""
         return sum(p.seconds for p in self.steps)
+
+    @property
+    def sober_seconds(self) -> float:
+        """Of all parts, one after another, at the rates to be expected."""
+        return sum(p.sober_seconds for p in self.steps)
 
     @property
     def launches(self) -> int:
@@ -76,35 +77,35 @@ class Prediction:
 
     @property
     def rate(self) -> float:
-        """Samples a second."""
+        """Samples a second at the best rates."""
         return self.batch / self.seconds
 
+    @property
+    def sober_rate(self) -> float:
+        """Samples a second at the rates to be expected."""
+        return self.batch / self.sober_seconds
+
     def kernels(self) -> dict[str, list[tuple[LaunchCost, float]]]:
-        """What is started by family and name, with its seconds, those that take the longest first."""
+        """What is started by family and name, with its sober seconds, those that take the longest first."""
+        rates = find_card(self.card)[SOBER]
         predictions: dict[str, list[tuple[LaunchCost, float]]] = {}
         for part in self.steps:
             for one in part.launches:
                 predictions.setdefault(f"{part.step.kernel or part.step.op}/{one.name}", []).append(
-                    (one, launch_seconds(one, self.precision))
+                    (one, launch_seconds(one, self.precision, rates))
                 )
         return dict(sorted(predictions.items(), key=lambda item: -sum(s for _, s in item[1])))
 
 
-def launch_seconds(one: LaunchCost, precision: str) -> float:
-    """The time of a launch."""
-    kind = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32" if precision != "fp32" else "fp32"}
-    rate = FLOPS_PER_SECOND[kind.get(one.operand_dtype, "fp32")]
-    return LAUNCH_SECONDS + max(one.nbytes / BYTES_PER_SECOND, one.flops / rate)
-
-
-def predict(net: str, what: str, precision: str, batch: int) -> Prediction:
-    """The prediction for a row."""
-    row = find_workload(net)
+def predict(net: str, what: str, precision: str, batch: int, card: str = "H200") -> Prediction:
+    """The prediction for a row. card: "H200", "H100", or the name of such a device. Raises ValueError for another."""
+    row, rates = find_workload(net), find_card(card)
     device = RecordingDevice(precision)
     plan, backend = _plan(row, what, batch, device)
-    predictions = Prediction(net, what, precision, batch, predict_steps(plan, backend, device))
+    predictions = Prediction(net, what, precision, batch, card, predict_steps(plan, backend, device))
     for part in predictions.steps:
-        part.seconds = sum(launch_seconds(s, precision) for s in part.launches)
+        part.seconds = sum(launch_seconds(s, precision, rates[BEST]) for s in part.launches)
+        part.sober_seconds = sum(launch_seconds(s, precision, rates[SOBER]) for s in part.launches)
     return predictions
 
 
@@ -228,32 +229,33 @@ def format_row(p: Prediction) -> str:
     nbytes, lower_bound = sum(x.nbytes for x in p.steps), sum(x.least.nbytes for x in p.steps)
     flops = sum(s.flops for x in p.steps for s in x.launches)
     return (f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {nbytes / 1e9:,.2f} "
-            f"| {lower_bound / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} |")  # fmt: skip
+            f"| {lower_bound / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} "
+            f"| {p.sober_seconds * 1e3:,.3f} | {p.sober_rate:,.0f} |")  # fmt: skip
 
 
 #: least: each op reads its inputs and writes its outputs once
 HEAD = (
-    "| net | what | precision | batch | kernels | GB | least GB | GFLOP | ms | samples/s |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| net | what | precision | batch | kernels | GB | least GB | GFLOP | best ms | samples/s | sober ms | samples/s |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
 
 def format_details(p: Prediction, steps: int) -> Iterable[str]:
     """By kernel, and the steps that take the longest."""
     yield f"\n**{p.net}, {p.what}, {p.precision}, batch {p.batch}**\n"
-    yield "| kernel | times | GB | GFLOP | ms | share |"
+    yield "| kernel | times | GB | GFLOP | sober ms | share |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name, result in list(p.kernels().items())[:steps]:
         nbytes, flops = sum(s.nbytes for s, _ in result), sum(s.flops for s, _ in result)
         time = sum(t for _, t in result)
         yield (f"| {name} | {len(result)} | {nbytes / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
-               f"| {time / p.seconds:.1%} |")  # fmt: skip
-    yield "\n| layer | ops | kernels | MB | ms |"
+               f"| {time / p.sober_seconds:.1%} |")  # fmt: skip
+    yield "\n| layer | ops | kernels | MB | sober ms |"
     yield "| --- | --- | --- | --- | --- |"
-    for part in sorted(p.steps, key=lambda x: -x.seconds)[:steps]:
+    for part in sorted(p.steps, key=lambda x: -x.sober_seconds)[:steps]:
         ops = [f"{n} {m}" if (n := part.step.members.count(m)) > 1 else m for m in dict.fromkeys(part.step.members)]
         yield (f"| {part.step.layer or '-'} | {part.step.phase} {' + '.join(ops)} | {len(part.launches)} "
-               f"| {part.nbytes / 1e6:,.1f} | {part.seconds * 1e3:,.4f} |")  # fmt: skip
+               f"| {part.nbytes / 1e6:,.1f} | {part.sober_seconds * 1e3:,.4f} |")  # fmt: skip
 
 
 def main() -> None:
@@ -263,10 +265,11 @@ def main() -> None:
     parser.add_argument("--what", default=TRAINING, help=f"{TRAINING} and {INFERENCE}")
     parser.add_argument("--precision", default="bf16", help="of bf16, fp16, tf32, fp32")
     parser.add_argument("--batch", default="256")
+    parser.add_argument("--card", default="H200", choices=list(CARDS))
     parser.add_argument("--steps", type=int, default=0, help="how many kernels and steps of each row are listed")
     args = parser.parse_args()
     result = [
-        predict(net, what, precision, int(batch))
+        predict(net, what, precision, int(batch), args.card)
         for net in args.rows.split(",")
         for what in args.what.split(",")
         for precision in args.precision.split(",")

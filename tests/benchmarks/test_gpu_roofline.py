@@ -7,8 +7,10 @@ import pytest
 pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
 
 from benchmarks import gpu_roofline
+from benchmarks.gpu_rates import BEST, CARDS, SOBER, find_card, launch_seconds
 from benchmarks.gpu_recording_device import LaunchCost, graph_launches
-from benchmarks.gpu_roofline import BYTES_PER_SECOND, FLOPS_PER_SECOND, LAUNCH_SECONDS, launch_seconds, predict
+from benchmarks.gpu_roofline import predict
+from benchmarks.gpu_roofline_page import page
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 
 ONE = (("strides", (1, 1)), ("pads", ((0, 0), (0, 0))), ("dilation", (1, 1)))
@@ -19,17 +21,24 @@ def picture(n, c, h, w, last=True):
     return TensorDesc((n, c, h, w), strides, "bfloat16")
 
 
-def test_a_launch_takes_the_longer_of_its_bytes_and_its_product():
-    assert launch_seconds(LaunchCost("copy", 4e9), "bf16") == pytest.approx(LAUNCH_SECONDS + 4e9 / BYTES_PER_SECOND)
-    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "bfloat16"), "bf16") == pytest.approx(
-        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["bf16"]
-    )
-    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "float32"), "tf32") == pytest.approx(
-        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["tf32"]
-    )
-    assert launch_seconds(LaunchCost("conv", 1e3, 10**12, "float32"), "fp32") == pytest.approx(
-        LAUNCH_SECONDS + 1e12 / FLOPS_PER_SECOND["fp32"]
-    )
+@pytest.mark.parametrize("card", CARDS)
+@pytest.mark.parametrize("kind", [BEST, SOBER])
+def test_a_launch_takes_the_longer_of_its_bytes_and_its_product(card, kind):
+    rates = CARDS[card][kind]
+    sweep = launch_seconds(LaunchCost("copy", 4e9), "bf16", rates)
+    assert sweep == pytest.approx(rates.launch_seconds + 4e9 / rates.bytes_per_second)
+    for dtype, precision in (("bfloat16", "bf16"), ("float32", "tf32"), ("float32", "fp32")):
+        product = launch_seconds(LaunchCost("conv", 1e3, 10**12, dtype), precision, rates)
+        assert product == pytest.approx(rates.product_seconds + 1e12 / rates.flops_per_second[precision])
+
+
+def test_sober_rates_are_lower_and_cards_are_found_by_name():
+    for rates in CARDS.values():
+        assert rates[SOBER].bytes_per_second < rates[BEST].bytes_per_second
+        assert rates[SOBER].product_seconds > rates[BEST].product_seconds
+    assert find_card("NVIDIA H100 80GB HBM3") is CARDS["H100"]
+    with pytest.raises(ValueError, match="no rates of 'NVIDIA A100'; there are those of H200, H100"):
+        find_card("NVIDIA A100")
 
 
 def test_what_cudnn_starts_for_a_convolution():
@@ -50,8 +59,11 @@ def test_a_step_of_a_net():
     assert pool.nbytes == pool.least.nbytes
     assert [p.step.layer for p in found.steps if p.step.kernel == "device"] == ["check of the loss", "updates"]
     assert found.launches == sum(len(v) for v in found.kernels().values())
-    assert found.seconds == pytest.approx(sum(t for v in found.kernels().values() for _, t in v))
+    assert found.sober_seconds == pytest.approx(sum(t for v in found.kernels().values() for _, t in v))
     assert found.rate == pytest.approx(8 / found.seconds)
+    assert found.sober_rate == pytest.approx(8 / found.sober_seconds)
+    assert found.sober_seconds > found.seconds
+    assert predict("lenet", "train", "bf16", 8, "H100").sober_seconds > found.sober_seconds
 
 
 def test_a_recurrent_layer_reads_its_input_once():
@@ -68,4 +80,10 @@ def test_the_command(capsys, monkeypatch):
     gpu_roofline.main()
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].startswith("| two_layer | train | bf16 | 4 |")
-    assert "| layer | ops | kernels | MB | ms |" in lines
+    assert "| layer | ops | kernels | MB | sober ms |" in lines
+
+
+def test_the_page():
+    lines = page(["two_layer"], [4]).splitlines()
+    assert sum(line.startswith("| two_layer | train | bf16 | 4 |") for line in lines) == 2  # on each card
+    assert any(line.startswith("| memory | 4.0 TB/s | 2.8 TB/s | 3.0 TB/s | 2.1 TB/s |") for line in lines)

@@ -58,7 +58,7 @@ class CudaBackend(Backend):
         self.device = device
         #: must be held by whoever enqueues work: during a capture the work of other threads would be captured as well
         self.lock = threading.RLock()
-        self.batch_memory = PinnedPool(device.alloc_pinned, self.lock)
+        self.batch_memory = PinnedPool(lambda nbytes: device.alloc_pinned(nbytes), self.lock)
         self.precision = device.settings.precision
         if self.precision.low_dtype is not None:
             numpy_dtype(self.precision.low_dtype)  # raises now where the dtype is not installed
