@@ -272,6 +272,10 @@ class Backend:
         """The array on this backend."""
         return self.xp.asarray(array, dtype=dtype)
 
+    def copy(self, array: Any) -> Any:
+        """A contiguous copy of an array of this backend."""
+        return array.copy()
+
     def to_numpy(self, array: Any) -> Any:
         """The array as a NumPy array."""
         return array

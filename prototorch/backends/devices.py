@@ -11,11 +11,16 @@ import numpy as np
 
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import LEVELS, cpu, native
-from prototorch.backends.cuda.availability import describe_cuda, is_available, unavailable_reason
+from prototorch.backends.cuda.availability import (
+    describe_cuda,
+    is_available,
+    missing_gpu_reason,
+    unavailable_reason,
+)
+from prototorch.backends.device_name import DeviceName, describe_device_names, parse_device, suggest_device
 from prototorch.backends.precision import STRICT_NAMES, ExecutionSettings, resolve_precision
-from prototorch.errors import BackendError, did_you_mean
+from prototorch.errors import BackendError
 
-NAMES = ("auto", "cpu", "cuda")
 ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
 
 
@@ -29,29 +34,42 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     the CPU knows autotune. Raises BackendError for a device that cannot be used, UsageError for a precision that there
     is none of.
     """
-    if device == "auto":
-        device = os.environ.get(ENV_VAR) or ("cuda" if is_available() else "cpu")
-    device, _, number = device.partition(":")
-    if number and (device != "cuda" or not number.isdigit()):
-        raise BackendError(f"there is no device {device + ':' + number!r}; there are cpu, cuda and cuda:N")
-    if device == "cuda":
+    name = _find_device(device)
+    if name.type == "cuda":
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
-        return cuda_backend(ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune),
-                            int(number or 0))  # fmt: skip
-    if device != "cpu":
-        raise BackendError(f"there is no device {device!r}; there are cpu and cuda.{did_you_mean(device, NAMES)}")
+        settings = ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune)
+        return cuda_backend(settings, name.number or 0)
     policy = resolve_precision(precision, gpu=False)
     backend = cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
     backend.precision = policy
     return backend
 
 
+def _find_device(device: str) -> DeviceName:
+    """The device of a name, with what "auto" means here. Raises BackendError for what is no name of a device."""
+    source = ""
+    if device == "auto":
+        device, source = os.environ.get(ENV_VAR) or "auto", f"{ENV_VAR}: "
+    name = parse_device(device)
+    if name is None:
+        raise BackendError(
+            f"{source}there is no device {device[:60]!r}, expected {describe_device_names()}.{suggest_device(device)}"
+        )
+    if name.type == "auto":
+        return DeviceName("cuda" if is_available() else "cpu")
+    return name
+
+
 def cuda_backend(settings: ExecutionSettings, index: int = 0) -> Backend:
-    """The backend of a GPU; nothing else loads CUDA. Raises BackendError with what to install."""
+    """The backend of a GPU by its number; nothing else loads CUDA. Raises BackendError with what to install, or with
+    the numbers that there are."""
     why = unavailable_reason()
     if why:
         raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
+    why = missing_gpu_reason(index)
+    if why:
+        raise BackendError(f"the device 'cuda:{index}' cannot be used: {why}")
     backend: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings, index)
     return backend
 

@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 
 from prototorch.backends.core import Backend
+from prototorch.backends.cuda.availability import missing_gpu_reason
+from prototorch.backends.device_name import parse_device
 from prototorch.backends.devices import backend_for
 from prototorch.errors import BackendError, ModelWarning, warn_user
 
@@ -22,9 +24,11 @@ _LOGGER = logging.getLogger("prototorch.caffe")
 
 @dataclass
 class Settings:
-    """device: "cpu" or "cuda". seed: None until `set_random_seed`. allows_python: whether Python layers may run."""
+    """device: "cpu" or "cuda". gpu: the number of the GPU. seed: None until `set_random_seed`. allows_python: whether
+    Python layers may run."""
 
     device: str = "cpu"
+    gpu: int = 0
     seed: int | None = None
     seeds_given: int = 0
     allows_python: bool = False
@@ -46,13 +50,12 @@ def set_mode_gpu() -> None:
 
 
 def set_device(index: int) -> None:
-    """Choose the GPU by its number. Raises BackendError for any but 0: one process uses one GPU, the first that
-    CUDA_VISIBLE_DEVICES names."""
-    if index != 0:
-        raise BackendError(
-            f"set_device({index}): a process uses the first GPU that it sees; start it with "
-            f"CUDA_VISIBLE_DEVICES={index} and call set_device(0)"
-        )
+    """Choose the GPU by its number, from 0, for the nets that are made from here on. Raises BackendError for a number
+    that there is no GPU of."""
+    why = missing_gpu_reason(index) if parse_device(f"cuda:{index}") is not None else "GPUs have numbers from 0"
+    if why:
+        raise BackendError(f"set_device({index}): {why}")
+    SETTINGS.gpu = index
 
 
 def set_random_seed(seed: int) -> None:
@@ -78,7 +81,7 @@ def current_backend(precision: str = "auto") -> Backend:
     """The backend of the current mode."""
     if SETTINGS.device == "cuda":
         try:
-            return backend_for("cuda", precision="fp32" if precision == "auto" else precision)
+            return backend_for(f"cuda:{SETTINGS.gpu}", precision="fp32" if precision == "auto" else precision)
         except BackendError as error:
             warn_user(f"the GPU mode runs on the CPU: {error}", ModelWarning)
     return backend_for("cpu", precision=precision)

@@ -15,7 +15,8 @@ from typing import Any
 
 import click
 
-from prototorch.caffe.settings import set_mode_cpu, set_mode_gpu
+from prototorch.backends.device_name import parse_device
+from prototorch.caffe.settings import set_device, set_mode_cpu, set_mode_gpu
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver import NONE, SNAPSHOT, STOP, Solver, get_solver
 from prototorch.cli.options import print_json, to_json_types
@@ -127,8 +128,11 @@ def train(run: CaffeRun) -> int:
 def select_mode(device: str | None, solver: Message | None = None) -> None:
     """The device of nets: that of the command line, else the one that a solver's file states, else the CPU."""
     stated = solver is not None and solver.has("solver_mode") and solver["solver_mode"] == "GPU"
-    if device == "cuda" or (device in (None, "auto") and stated):
+    name = parse_device(device or "auto")
+    if name is not None and (name.type == "cuda" or (name.type == "auto" and stated)):
         set_mode_gpu()
+        if name.number is not None:
+            set_device(name.number)
     else:
         set_mode_cpu()
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import click
 import numpy as np
 
-from prototorch.backends.devices import NAMES
+from prototorch.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 from prototorch.data.data_block import Data
 from prototorch.data.sources import describe_source
 from prototorch.errors import UsageError
@@ -68,9 +68,21 @@ def threads_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--threads", type=click.IntRange(min=1), help="As --set compile.threads=N.")(function)
 
 
+class _DeviceType(click.ParamType):
+    """The name of a device."""
+
+    name = "|".join((*DEVICE_NAMES, "cuda:N"))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself; fails for what is no name of a device."""
+        if parse_device(value) is None:
+            self.fail(f"there is no device {value[:60]!r}, expected {describe_device_names()}.{suggest_device(value)}")
+        return str(value)
+
+
 def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--device``: the device to run on."""
-    return click.option("--device", type=click.Choice(NAMES), help="As --set compile.device=NAME.")(function)
+    return click.option("--device", type=_DeviceType(), help="As --set compile.device=NAME.")(function)
 
 
 def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device: str | None = None) -> tuple[str, ...]:

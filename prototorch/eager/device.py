@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from contextvars import ContextVar
 from typing import Any
 
+from prototorch.backends.device_name import DeviceName, parse_device, suggest_device
 from prototorch.errors import UsageError
 
 __all__ = ["CPU", "Device", "as_device", "current_gpu"]
@@ -27,11 +27,12 @@ class Device:
         name = type.type if isinstance(type, Device) else str(type)
         if isinstance(type, Device) and index is None:
             index = type.index
-        found = re.fullmatch(r"(cpu|cuda)(?::(\d{1,4}))?", name)
-        if found is None or (found[2] is not None and index is not None):
-            raise UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'")
-        self.type: str = found[1]
-        self.index: int | None = int(found[2]) if found[2] is not None else index
+        found = DeviceName("cpu", 0) if name == "cpu:0" else parse_device(name)
+        if found is None or found.type == "auto" or (found.number is not None and index is not None):
+            hint = "" if found else suggest_device(name, ("cpu", "cuda"))
+            raise UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'.{hint}")
+        self.type: str = found.type
+        self.index: int | None = index if found.number is None else found.number
         if self.type == "cpu" and self.index is not None and self.index != 0:
             raise UsageError(f"there is one device 'cpu', and no {name}:{self.index}")
 

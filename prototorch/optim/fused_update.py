@@ -69,7 +69,7 @@ class FusedUpdate:
         if self._write is not None:
             self._write(self._coefficients)
         flat = [
-            (g if g.flags.c_contiguous else self._contiguous(g)).reshape(-1) if is_flat else g
+            (g if g.flags.c_contiguous else self._backend.copy(g)).reshape(-1) if is_flat else g
             for g, is_flat in zip(gradients, self._is_flat, strict=True)
         ]
         self._call(flat)
@@ -79,13 +79,6 @@ class FusedUpdate:
         if not self._backend.has_device_memory:
             return run
         return lambda ins, outs: self._backend.enqueue("fused", lambda: run(ins, outs))
-
-    def _contiguous(self, array: Any) -> Any:
-        if not self._backend.has_device_memory:
-            return self._backend.xp.ascontiguousarray(array)
-        made = self._backend.device.empty_pooled(tuple(array.shape), array.dtype.name)
-        self._backend.enqueue("copy", lambda: operator.setitem(made, ..., array))
-        return made
 
     def _bind(self, attrs: dict[str, Any], row: Sequence[Any], dtype: str,
               exact: str) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip

@@ -31,6 +31,7 @@ def explain_unexpected_token(
             return "A comment starts with '#', not with three quotes.", token.span
     message = (
         _explain_statement(tokens, at, accepts)
+        or _explain_colon_in_value(tokens, at)
         or _explain_field(token, before, accepts)
         or _explain_expression(tokens, at, accepts)
     )
@@ -81,6 +82,17 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
     if first.type == "INCLUDE":
         return 'The file of an include is written in quotes: include "blocks.proto".', token
     return None
+
+
+def _explain_colon_in_value(tokens: Sequence[Token], at: int) -> tuple[str, Token] | None:
+    """``device: cuda:1``: a word, a colon and more, without spaces, where a value stands."""
+    token, value, colon = tokens[at], _token_before(tokens, at, 1), _token_before(tokens, at, 2)
+    if token.type != "COLON" or value.type != "NAME" or colon.type != "COLON" or at + 1 >= len(tokens):
+        return None
+    rest = tokens[at + 1]
+    if value.end != token.start or token.end != rest.start or rest.type not in ("NUMBER", "NAME"):
+        return None
+    return f'A value with a colon is written in quotes: "{value.value}:{rest.value}".', value
 
 
 def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tuple[str, Token] | None:

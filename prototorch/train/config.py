@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Literal
 
-from prototorch.backends.devices import NAMES
 from prototorch.backends.precision import MODEL_PRECISIONS
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
@@ -23,6 +22,7 @@ from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
+from prototorch.train.device_field import DeviceField
 
 
 class OutputLoss(Block):
@@ -209,8 +209,9 @@ class Compile(Block):
         type=_FactorsByPattern(NestedBlock(DecayFactor)),
         doc="Factors on the weight decay of layers or weights, by patterns.",
     )
-    device: str = field(default="auto", type=Choice(NAMES),
-                        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "auto": a GPU where one is.')  # fmt: skip
+    device: str = field(default="auto", type=DeviceField(),
+                        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "cuda:1" (a GPU by its number, from 0), '
+                        '"auto": a GPU where one is.')  # fmt: skip
     precision: str = field(default="auto", type=Choice(MODEL_PRECISIONS),
                            doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
                                "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import prototorch as pt
 from prototorch.ops.operators import OPS
 from prototorch.ops.strided_array import as_strided
 from prototorch.spec import Spec
 from prototorch.testing.device_array import UnorderedWorkError
 from prototorch.testing.fake_device import FakeDevice
+from tests.cuda_fake.fake_cuda import use_fake_cuda
 from tests.cuda_fake.fake_gpu import fake_backend
 
 
@@ -67,3 +69,20 @@ def test_memory_of_freed_arrays_is_free():
     assert device.memory_usage().used == 400
     del view
     assert device.memory_usage().used == 0
+
+
+def test_an_optimizers_coefficients_follow_the_stream():
+    """The learning rate of a step is not there before the step before has been computed with its own."""
+    rates = (0.5, 0.25, 0.125)
+    results = []
+    with use_fake_cuda():
+        for device in ("cpu", "cuda"):
+            x = pt.ones(4, device=device, requires_grad=True)
+            optimizer = pt.optim.SGD([x], lr=1.0, momentum=0.5)
+            for rate in rates:
+                optimizer.param_groups[0]["lr"] = rate
+                optimizer.zero_grad()
+                (x.reshape(2, 2).T * x.reshape(2, 2)).sum().backward()
+                optimizer.step()
+            results.append(x.tolist())
+    assert results[0] == results[1]

@@ -20,6 +20,7 @@ __all__ = [
     "install_command",
     "is_available",
     "list_gpus",
+    "missing_gpu_reason",
     "query_driver",
     "unavailable_reason",
 ]
@@ -86,6 +87,16 @@ def unavailable_reason() -> str:
     if not driver_info.gpus:
         return "the NVIDIA driver shows no GPU (`nvidia-smi` tells why)"
     return "" if cupy else f"CuPy is not installed: {install_command(driver_info)}"
+
+
+def missing_gpu_reason(index: int) -> str:
+    """Why there is no GPU of this number, with the numbers that there are; "" where there is one."""
+    driver_info = query_driver()
+    if driver_info is None or index < driver_info.gpus:
+        return ""
+    if driver_info.gpus == 1:
+        return "this machine shows one GPU, 'cuda:0'"
+    return f"this machine shows {driver_info.gpus} GPUs, 'cuda:0' to 'cuda:{driver_info.gpus - 1}'"
 
 
 def install_command(driver_info: DriverInfo | None) -> str:

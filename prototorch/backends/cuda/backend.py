@@ -204,9 +204,17 @@ class CudaBackend(Backend):
                 return self.device.upload(np.asarray(array, dtype=dtype))
             if dtype is None or array.dtype == np.dtype(dtype):
                 return array
-            converted = self.device.empty_pooled(tuple(array.shape), np.dtype(dtype).name)
-            self.enqueue("astype", lambda: operator.setitem(converted, ..., array))
-            return converted
+            return self._copy_as(array, np.dtype(dtype).name)
+
+    def copy(self, array: Any) -> Any:
+        """See `Backend.copy`."""
+        return self._copy_as(array, array.dtype.name)
+
+    def _copy_as(self, array: Any, dtype: str) -> Any:
+        with self._in_stream():
+            copied = self.device.empty_pooled(tuple(array.shape), dtype)
+            self.device.enqueue("copy", lambda: operator.setitem(copied, ..., array))
+        return copied
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """See `Backend.to_numpy`; waits until all enqueued work is done."""

@@ -1,0 +1,47 @@
+"""The names of devices: "auto", "cpu", "cuda", and "cuda:1" for a GPU by its number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from prototorch.errors import did_you_mean
+
+__all__ = ["DEVICE_NAMES", "DeviceName", "describe_device_names", "parse_device", "suggest_device"]
+
+DEVICE_NAMES = ("auto", "cpu", "cuda")
+_NAME = re.compile(r"(auto|cpu|cuda)|cuda:(0|[1-9][0-9]{0,3})", re.ASCII)
+_SIMILAR = re.compile(r"(?:cuda|gpu|nvidia|cu|c)\W?([0-9]{1,4})?", re.ASCII | re.IGNORECASE)
+
+
+class DeviceName(NamedTuple):
+    """type: "auto", "cpu" or "cuda". number: of a GPU, None where the name has none."""
+
+    type: str
+    number: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.number is None else f"{self.type}:{self.number}"
+
+
+def parse_device(name: str) -> DeviceName | None:
+    """A device by its name; None for what is no such name. Numbers of GPUs have at most four digits."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return DeviceName(found[1]) if found[1] else DeviceName("cuda", int(found[2]))
+
+
+def describe_device_names() -> str:
+    """The names in words, for messages."""
+    return "'auto', 'cpu', 'cuda' or 'cuda:N' (the GPU number N, from 0)"
+
+
+def suggest_device(name: str, names: Sequence[str] = DEVICE_NAMES) -> str:
+    """`` Did you mean 'cuda:1'?`` for what looks like a device's name; else an empty string. names: without numbers."""
+    similar = _SIMILAR.fullmatch(name.strip())
+    if similar is not None:
+        number = None if similar[1] is None else int(similar[1])
+        return f" Did you mean {str(DeviceName('cuda', number))!r}?"
+    return did_you_mean(name, names)
