@@ -12,6 +12,7 @@ from prototorch.backends import devices
 from prototorch.backends.cuda import availability, backend
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.precision import ExecutionSettings
+from prototorch.eager import interpreter
 from prototorch.testing.fake_device import FakeDevice
 
 #: where it is set, tests/gpu runs on the fake device, which checks these tests themselves; "kernels": with CUDA kernels
@@ -20,8 +21,8 @@ VARIABLE = "PROTOTORCH_STAND_IN"
 
 @contextmanager
 def use_fake_cuda(memory: int = 1 << 40, emulator: Any = None) -> Iterator[None]:
-    """Inside, "cuda" is a fake device with so much memory, one for each settings: with reference implementations
-    alone, or with an emulator also with CUDA kernels."""
+    """Inside, "cuda" is a fake device with so much memory, one for each settings and number: with reference
+    implementations alone, or with an emulator also with CUDA kernels."""
 
     @lru_cache
     def cuda(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
@@ -33,4 +34,8 @@ def use_fake_cuda(memory: int = 1 << 40, emulator: Any = None) -> Iterator[None]
         patch.object(devices, "unavailable_reason", str), patch.object(availability, "unavailable_reason", str),
         patch.object(devices, "is_available", lambda: True), patch.object(backend, "get_backend", cuda),
     ):  # fmt: skip
-        yield
+        interpreter._gpu_interpreter.cache_clear()
+        try:
+            yield
+        finally:
+            interpreter._gpu_interpreter.cache_clear()

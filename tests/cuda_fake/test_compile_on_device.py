@@ -18,10 +18,8 @@ from tests.cuda_fake.fake_cuda import use_fake_cuda
 @pytest.fixture(autouse=True)
 def gpu():
     """The interpreter of "cuda", of a fake device."""
-    interpreter._gpu_interpreter.cache_clear()
     with use_fake_cuda():
         yield interpreter.interpreter_for("cuda")
-    interpreter._gpu_interpreter.cache_clear()
 
 
 def log_of(gpu):
