@@ -103,6 +103,10 @@ class RecordingDevice:
         """See `KernelDevice.empty`."""
         return ArrayDesc(tuple(shape), dtype)
 
+    def alloc_pinned(self, nbytes: int) -> np.ndarray:
+        """See `CudaDevice.alloc_pinned`."""
+        return np.empty(nbytes, np.uint8)
+
     def reserve(self, nbytes: int) -> None:
         """See `KernelDevice.reserve`."""
         self.space = max(self.space, nbytes)
@@ -132,6 +136,8 @@ class RecordingDevice:
 class _RecordingCudnn:
     """cuDNN, as far as it is asked here."""
 
+    multiprocessors = 132
+
     def __init__(self, device: RecordingDevice):
         self.device = device
 
@@ -144,7 +150,10 @@ class _RecordingCudnn:
 
 
 class _RecordingPlan:
+    """A plan whose engine runs in clusters and splits where that is asked of it."""
+
     workspace = 0
+    heuristic_engine = engine = SimpleNamespace(has_clusters=True, slices=2)
 
     def __init__(self, device: RecordingDevice, launches: list[LaunchCost]):
         self.context, self.found = SimpleNamespace(device=device), launches

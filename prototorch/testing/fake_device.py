@@ -67,6 +67,7 @@ class FakeDevice:
 
     name = "fake"
     capability = (9, 0)
+    multiprocessors = 132
 
     def __init__(self, settings: ExecutionSettings | None = None, memory: int = 1 << 32):
         self.settings, self.memory, self.used = settings or ExecutionSettings(), memory, 0

@@ -222,8 +222,11 @@ class MockCupy:
             PinnedMemoryPointer=lambda mem, offset: memoryview(mem.raw)[offset:], get_elapsed_time=get_elapsed_time,
             is_available=lambda: True, memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)), using_allocator=using_allocator,
-            runtime=SimpleNamespace(CUDARuntimeError=CUDARuntimeError, getDeviceProperties=lambda i: {"name": b"mock"},
-                                    memGetInfo=lambda: (outer.total - outer.used, outer.total)),
+            runtime=SimpleNamespace(
+                CUDARuntimeError=CUDARuntimeError,
+                getDeviceProperties=lambda i: {"name": b"mock", "multiProcessorCount": 132},
+                memGetInfo=lambda: (outer.total - outer.used, outer.total),
+            ),
         )  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:

@@ -28,6 +28,7 @@ class OfflineDevice(PlanDevice):
     """A device with cuDNN for an H200, on which nothing runs."""
 
     name = "NVIDIA H200 (offline)"
+    multiprocessors = H200["multiProcessorCount"]
     reserved = 0
 
     def reserve(self, nbytes: int) -> None:

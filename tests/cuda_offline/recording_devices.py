@@ -54,3 +54,6 @@ class PlanDevice(CollectDevice):
         super().__init__()
         self.settings = ExecutionSettings(resolve_precision(precision, gpu=True), deterministic)
         self.precision, self.deterministic = self.settings.precision.name, deterministic
+
+    def alloc_pinned(self, nbytes: int) -> np.ndarray:
+        return np.empty(nbytes, np.uint8)

@@ -61,6 +61,11 @@ class CupyDevice:
         name = self.cp.cuda.runtime.getDeviceProperties(self.index)["name"]
         return name.decode() if isinstance(name, bytes) else str(name)
 
+    @cached_property
+    def multiprocessors(self) -> int:
+        """See `CudaDevice.multiprocessors`."""
+        return int(self.cp.cuda.runtime.getDeviceProperties(self.index)["multiProcessorCount"])
+
     @property
     def capability(self) -> tuple[int, int]:
         """The compute capability: (9, 0) for sm_90."""

@@ -53,6 +53,10 @@ class CudaDevice(Protocol):
     def deterministic(self) -> bool:
         """Whether every run must give the same bits."""
 
+    @property
+    def multiprocessors(self) -> int:
+        """How many multiprocessors it has: how many blocks run at once at least."""
+
     # ---------------------------------------------------------------- memory
 
     def alloc(self, nbytes: int) -> Any:

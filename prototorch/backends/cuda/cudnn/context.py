@@ -45,6 +45,11 @@ class CudnnContext:
         self.plans: dict[Any, ExecutionPlan | UnsupportedGraphError] = {}
         self.autotuner = PlanAutotuner(self, MAX_WORKSPACE_BYTES)
 
+    @property
+    def multiprocessors(self) -> int:
+        """The device's number of multiprocessors."""
+        return int(self.device.multiprocessors)
+
     def _new_graph(self, io: Any, compute: Any) -> Any:
         return self.module.pygraph(
             io_data_type=io, intermediate_data_type=compute, compute_data_type=compute, handle=self.handle

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from prototorch.backends.cuda.cudnn.engine import parse_engine
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import plan_names
 from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
+from prototorch.backends.cuda.cudnn.split_k import select_split_k_plan
 
 __all__ = ["ExecutionPlan", "PlanningError", "UnsupportedGraphError"]
+
+log = logging.getLogger(__name__)
 
 #: the largest workspace of a plan, in bytes
 MAX_WORKSPACE_BYTES = 1 << 30
@@ -40,11 +45,15 @@ class ExecutionPlan:
     """A graph planned under the device's settings.
 
     In fp32 the engines that round inputs to fewer bits are left out, and with ``deterministic`` those whose result
-    depends on the order of threads. The engine is cuDNN's first choice, or with ``autotune`` the fastest.
+    depends on the order of threads. The engine is cuDNN's first choice, or that of `select_split_k_plan`, or with
+    ``autotune`` the fastest.
 
     Attributes:
+        preferred: the index of the plan that is taken without autotuning; None for the first of cuDNN's ranking.
+        engine: the engine that was built.
+        heuristic_engine: that of the plan that is taken without autotuning.
         workspace: the bytes of workspace that it needs.
-        awaits_measurement: whether it is cuDNN's first choice only because nothing may be measured yet.
+        awaits_measurement: whether it is not the fastest only because nothing may be measured yet.
 
     Args:
         may_measure: whether engines may be timed on the device. Where they may not (a summary asks for a plan's
@@ -67,7 +76,6 @@ class ExecutionPlan:
             raise PlanningError(f"{type(declined).__name__}: {declined}") from declined
         except Exception as why:
             raise PlanningError(f"{type(why).__name__}: {why}") from why
-        self.workspace = int(self.graph.get_workspace_size())
 
     def _plan(self, may_measure: bool) -> None:
         """Create the graph and build the plan that is chosen."""
@@ -78,12 +86,28 @@ class ExecutionPlan:
             name = None
         self.awaits_measurement = tuner.is_enabled and name is None and not may_measure
         if tuner.is_enabled and name is None and may_measure:
-            name = tuner.measure(self.desc, self.graph, self.uids)
+            name = tuner.measure(self.desc, self.graph, self.uids, self.preferred)
             self._create_graph()  # without the plans that were built to be timed
-        if name is None:
-            self.graph.build_plans()
-        else:
-            self.graph.build_plan_at_index(plan_names(self.graph).index(name))
+        index = self._build_first() if name is None else plan_names(self.graph).index(name)
+        if name is not None:
+            self.graph.build_plan_at_index(index)
+        self.engine = parse_engine(self.graph.get_plan_name_at_index(index))
+        self.workspace = int(self.graph.get_workspace_size())
+        untuned = index if name is None else self.preferred or 0
+        self.heuristic_engine = parse_engine(self.graph.get_plan_name_at_index(untuned))
+
+    def _build_first(self) -> int:
+        """Build the preferred plan, or the first of cuDNN's ranking that can be built; its index."""
+        count = self.graph.get_execution_plan_count()
+        for index in ([] if self.preferred is None else [self.preferred]) + list(range(count)):
+            try:
+                self.graph.build_plan_at_index(index)
+            except (RuntimeError, ValueError, self.context.module.cudnnGraphNotSupportedError) as why:
+                log.debug("cuDNN's plan %d of a graph %s cannot be built: %s", index, self.desc.kind, why)
+                continue
+            return index
+        self.graph.build_plans()  # raises, with cuDNN's reasons
+        raise self.context.module.cudnnGraphNotSupportedError("none of cuDNN's plans can be built")
 
     def _create_graph(self) -> None:
         """Create the graph with its engines ranked, none of them built."""
@@ -105,6 +129,7 @@ class ExecutionPlan:
             graph.deselect_numeric_notes(drop)
         graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
         graph.check_support()
+        self.preferred = select_split_k_plan(module, graph, desc)
         self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
 
     def __call__(self, arrays: Mapping[str, int]) -> None:

@@ -1,8 +1,11 @@
-"""Matrix products: of two matrices as 1x1 convolutions, whose engines are precompiled and can be captured; batches of
-them by cuDNN's matmul; what cuDNN does not support by the package's own kernel.
+"""Matrix products: of two matrices as 1x1 convolutions, whose engines are precompiled and can be captured; weight
+gradients with many rows and batches of products by cuDNN's matmul, whose engines are compiled at run time; what cuDNN
+does not support by the package's own kernel.
 
 A matrix [m, k] is an image [m, k, 1, 1]. y = a b is the gradient of a convolution's input, a b^T the convolution
-itself, a^T b the gradient of its weights: no operand has to be transposed.
+itself, a^T b the gradient of its weights: no operand has to be transposed. cuDNN's heuristics rank other engines first
+for the same matrices as images [m / 128, k, 128, 1], so that the form is chosen whose engine suits the GPU better
+(see `product_forms`).
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from math import prod
 from typing import Any
 
 from prototorch.backends.capabilities import register_fusion_role
+from prototorch.backends.cuda.cudnn.context import get_context
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 from prototorch.backends.cuda.cudnn.graph_kernel import make_graph_kernel
+from prototorch.backends.cuda.cudnn.product_forms import MatrixProduct, select_form
 from prototorch.backends.cuda.kernels.epilogue import build_epilogue
-from prototorch.backends.cuda.kernels.launch import InputArg, OutputArg
+from prototorch.backends.cuda.kernels.launch import InputArg, OutputArg, current_device
 from prototorch.backends.cuda.kernels.matmul import tiled_matmul
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
@@ -22,11 +27,6 @@ from prototorch.spec import Spec
 __all__ = ["matmul"]
 
 Specs = tuple[Spec, ...]
-_CONV_1X1 = (("strides", (1, 1)), ("pads", ((0, 0), (0, 0))), ("dilation", (1, 1)))
-
-
-def _matrix_desc(rows: int, columns: int, dtype: str) -> TensorDesc:
-    return TensorDesc((rows, columns, 1, 1), (columns, 1, columns, columns), dtype)
 
 
 @kernel("cuda", "matmul")
@@ -36,44 +36,30 @@ def matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
         return None
     if ins[0].dtype not in ("float32", "float64", "float16", "bfloat16"):
         return None
-    kernel_fn = _matmul_as_conv(ins, outs, attrs) or _batched_matmul(ins, outs, attrs)
+    kernel_fn = _matmul_of_matrices(ins, outs, attrs) or _batched_matmul(ins, outs, attrs)
     return kernel_fn if kernel_fn is not None else tiled_matmul(ins, outs, attrs)
 
 
-def _matmul_as_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The product as a convolution, where the right operand is one matrix."""
+def _matmul_of_matrices(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
+    """The product where the right operand is one matrix."""
     a, b = ins
-    dtype = a.dtype
     transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
-    if b.ndim != 2 or dtype == "float64" or (transpose_a and (a.ndim != 2 or transpose_b)):
+    if b.ndim != 2 or a.dtype == "float64" or (transpose_a and (a.ndim != 2 or transpose_b)):
+        return None
+    context = get_context(current_device())
+    if context is None:
         return None
     if transpose_a:
-        k, m = a.shape
-        n = b.shape[1]
-        tensors = (
-            ("x", _matrix_desc(k, n, dtype)),
-            ("g", _matrix_desc(k, m, dtype)),
-            ("dw", _matrix_desc(m, n, dtype)),
-        )
-        return make_graph_kernel(
-            GraphDesc("conv_weight_grad", tensors, ("dw",), _CONV_1X1),
-            ins,
-            {"g": InputArg(0), "x": InputArg(1), "dw": OutputArg(0)},
-        )
-    m, k = prod(a.shape[:-1]), a.shape[-1]
-    if transpose_b:
-        n = b.shape[0]
-        tensors = (("x", _matrix_desc(m, k, dtype)), ("w", _matrix_desc(n, k, dtype)), ("y", _matrix_desc(m, n, dtype)))
-        return make_graph_kernel(
-            GraphDesc("conv", tensors, ("y",), _CONV_1X1), ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)}
-        )
-    n = b.shape[1]
-    tensors = (("g", _matrix_desc(m, k, dtype)), ("w", _matrix_desc(k, n, dtype)), ("dx", _matrix_desc(m, n, dtype)))
-    return make_graph_kernel(
-        GraphDesc("conv_input_grad", tensors, ("dx",), _CONV_1X1),
-        ins,
-        {"g": InputArg(0), "w": InputArg(1), "dx": OutputArg(0)},
-    )
+        product = MatrixProduct("conv_weight_grad", a.shape[1], a.shape[0], b.shape[1], a.dtype)
+    elif transpose_b:
+        product = MatrixProduct("conv", prod(a.shape[:-1]), a.shape[-1], b.shape[0], a.dtype)
+    else:
+        product = MatrixProduct("conv_input_grad", prod(a.shape[:-1]), a.shape[-1], b.shape[1], a.dtype)
+    form = select_form(product, context)
+    if form is None:
+        return None
+    desc, (left, right, result) = form
+    return make_graph_kernel(desc, ins, {left: InputArg(0), right: InputArg(1), result: OutputArg(0)})
 
 
 def _batched_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -66,18 +66,21 @@ class PlanAutotuner:
         """The name of the plan that was the fastest for a graph; None where it was not measured."""
         return self.fastest_plans.get(self._key(desc)) if self.is_enabled else None
 
-    def measure(self, desc: GraphDesc, graph: Any, uids: dict[str, int]) -> str | None:
+    def measure(self, desc: GraphDesc, graph: Any, uids: dict[str, int], preferred: int | None = None) -> str | None:
         """Time the plans of a graph and cache the choice: the name of the fastest plan, or None where none can be
         timed.
 
         graph: supported by cuDNN, without built plans; it is not to be used afterwards, for it holds all of its plans.
-        uids: of the graph's tensors by name. The tensors and the workspace are allocated, and freed again. Must not be
+        uids: of the graph's tensors by name. preferred: the index of a plan that is timed before those of the ranking
+        (default: none). The tensors and the workspace are allocated, and freed again. Must not be
         called during a step or a capture.
         """
         names, device = plan_names(graph), self.context.device
         try:
             arrays = make_trial_arrays(device, desc)
-            workspace_bytes = self._build_candidates(graph, len(names))
+            workspace_bytes = self._build_candidates(
+                graph, [*([] if preferred is None else [preferred]), *range(len(names))]
+            )
             workspace = device.alloc(max(workspace_bytes.values(), default=0))
         except (ResourceError, MemoryError) as error:
             self._warn(desc, f"not enough memory for its tensors: {error}")
@@ -98,10 +101,10 @@ class PlanAutotuner:
         self._save(self._key(desc), names[fastest])
         return names[fastest]
 
-    def _build_candidates(self, graph: Any, count: int) -> dict[int, int]:
-        """Build the first plans of the ranking: the bytes of workspace by index. What does not build is left out."""
+    def _build_candidates(self, graph: Any, ranking: Sequence[int]) -> dict[int, int]:
+        """Build the first plans of a ranking: the bytes of workspace by index. What does not build is left out."""
         workspace_bytes: dict[int, int] = {}
-        for index in range(count):
+        for index in dict.fromkeys(ranking):
             if len(workspace_bytes) == MAX_CANDIDATES:
                 break
             try:
