@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-HEADERS = ("net", "what", "precision", "batch", "img/s", "autotune", "fed img/s", "best of torch", "ratio", "goal",
-           "MiB", "torch MiB", "the others, remarks")  # fmt: skip
+HEADERS = ("net", "what", "precision", "batch", "img/s", "autotune", "fed img/s", "predicted", "best of torch", "ratio",
+           "goal", "MiB", "torch MiB", "the others, remarks")  # fmt: skip
 COLUMNS = f"| {' | '.join(HEADERS)} |"
 RULE = f"| {' | '.join(['---'] * len(HEADERS))} |"
-OURS, AUTOTUNED = "prototorch", "prototorch autotune"
+#: names of seconds in a result: ours, ours with kernels chosen by timing, what `benchmarks.gpu_roofline` predicts
+OURS, AUTOTUNED, PREDICTED = "prototorch", "prototorch autotune", "predicted"
 
 #: how much faster than a peer training is to be, by net and peer; "best": than the fastest of PyTorch's modes. Where
 #: launches dominate, PyTorch's own CUDA graph is at the same limit
@@ -59,9 +60,11 @@ def format_row(net: str, what: str, precision: str, batch: int, result: Mapping[
     ratio = f"{peers[0][0] / ours:.2f}" if peers and ours is not None else ""
     others = ", ".join(f"{n.removeprefix('torch ')} {rate(n)}" for _, n in peers[1:])
     tail = "; ".join([others, *result.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
-    cells = (net, what, precision, str(batch), rate(OURS) or "failed", rate(AUTOTUNED), rate("fed"), best, ratio,
-             describe_goals(net, what, precision, batch, seconds), mebibytes(OURS),
-             mebibytes(peers[0][1]) if peers else "", tail)  # fmt: skip
+    cells = (
+        net, what, precision, str(batch), rate(OURS) or "failed", rate(AUTOTUNED), rate("fed"), rate(PREDICTED),
+        best, ratio, describe_goals(net, what, precision, batch, seconds), mebibytes(OURS),
+             mebibytes(peers[0][1]) if peers else "", tail,
+    )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 
 

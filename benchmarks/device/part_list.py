@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.device.rows import ROWS
 from benchmarks.device.step import Step, describe_output
 from benchmarks.device.tests_summary import describe_tests
 from benchmarks.isolated_process import ROOT
@@ -42,4 +43,5 @@ STEPS = (
     *(_check(name, limit) for name, limit in FIRST_CHECKS),
     _tests("tests-training", "tests/gpu without the layers", 200, *_training_files()),
     _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/gpu/test_gpu_layers.py"),
+    *ROWS,
 )

@@ -7,11 +7,14 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.device.rows import read_predictions, table_lines
 from benchmarks.device.state import RunState, StepState
 from benchmarks.device.step import Step
+from benchmarks.isolated_process import ROOT
 
 PART_TITLES = {1: "Libraries, devices and first checks", 2: "Tests", 3: "Rates beside PyTorch", 4: "Profiles",
                5: "compute-sanitizer"}  # fmt: skip
+RESULTS = ROOT / "benchmarks" / "results"
 MAX_BYTES = 512 << 10
 
 
@@ -39,6 +42,8 @@ def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
         yield f"| {step.part} | {step.name} | {_status(states[step.name], state.sources)} |"
     for part in sorted({step.part for step in steps}):
         yield f"\n## Part {part}: {PART_TITLES[part]}"
+        table = table_lines([s for s in steps if s.part == part], state.step_folder, read_predictions(RESULTS))
+        yield from ["", *table] if table else []
         for step in (s for s in steps if s.part == part and states[s.name] is not None):
             yield f"\n### {step.name}: {step.title}\n"
             yield from (line if line.startswith("|") else f"    {line}"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import gpu_cell
 from benchmarks.device import __main__ as command
-from benchmarks.device import archive, runner, state, wheels
+from benchmarks.device import archive, rows, runner, state, wheels
 from benchmarks.device.part_list import STEPS
 from benchmarks.device.runner import PART_SECONDS, PartRunner
 from benchmarks.device.step import Step
@@ -226,3 +227,48 @@ def test_the_entry_is_one_short_command():
     done = run_isolated([str(script), "1", "--list"], 60, environment)
     assert (done.code, len(done.out.splitlines())) == (0, sum(s.part == 1 for s in STEPS)), done.err
     assert runner.MAX_ATTEMPTS == 2
+
+
+def write_cell(folder, **seconds):
+    found = {"seconds": {k.replace("_", " "): v for k, v in seconds.items()}, "bytes": {}, "remarks": ["a remark"]}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "output.txt").write_text(f"CELL {json.dumps(found)}\nCELL {{'not whole")
+
+
+def test_steps_of_one_cell_are_one_line_of_the_table(make, tmp_path):
+    one = make(*rows.ROWS)
+    write_cell(one.state.step_folder("row-resnet50-bf16"), prototorch=0.05, torch_graph=0.1)
+    write_cell(one.state.step_folder("row-resnet50-bf16-compile"), torch_compile=0.08)
+    write_cell(one.state.step_folder("row-lenet-tf32"), torch_eager=0.08)
+    predictions = {("resnet50", "train", "bf16", 256): 0.04}
+    head, _, resnet, lenet = rows.table_lines(rows.ROWS, one.state.step_folder, predictions)
+    row = dict(zip(head.split(" | "), resnet.split(" | "), strict=True))
+    assert (row["img/s"], row["predicted"], row["best of torch"], row["ratio"]) == (
+        "5,120", "6,400", "3,200 (compile)", "1.60",
+    )  # fmt: skip
+    assert "| failed |" in lenet
+    assert rows.describe_row(one.state.step_folder("row-lenet-tf32")) == ["torch eager 3,200/s", "a remark"]
+    one.publish()
+    for step in rows.ROWS:
+        one.state.write(step.name, state.StepState("passed"))
+    one.publish()
+    assert resnet.split(" | ")[0] in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_the_most_telling_rows_come_first():
+    names = [step.name for step in rows.ROWS]
+    assert names[:2] == ["row-resnet50-bf16", "row-transformer-bf16"]
+    assert len(names) == 4 * 2 * 3
+    for step in rows.ROWS:
+        assert set(json.loads(step.command[-1])["contenders"]) <= set(gpu_cell.CONTENDERS)
+
+
+def test_predictions_are_read_from_the_newest_page(tmp_path):
+    (tmp_path / "gpu-predicted-2026-11-21.md").write_text("")
+    (tmp_path / "gpu-predicted-2026-11-22.md").write_text(
+        "| net | what | precision | batch | ms | sober ms |\n| --- | --- | --- | --- | --- | --- |\n"
+        "| lenet | train | bf16 | 256 | 1.0 | 2,000.5 |\n\n| kernel | ms |\n| --- | --- |\n| conv | 3 |\n"
+    )
+    assert rows.read_predictions(tmp_path) == {("lenet", "train", "bf16", 256): 2.0005}
+    kept = rows.read_predictions(ROOT / "benchmarks" / "results")
+    assert {(net, "train", precision, 256) for net in rows.NETS for precision in ("bf16", "tf32")} <= kept.keys()

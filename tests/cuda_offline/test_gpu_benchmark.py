@@ -23,8 +23,8 @@ def test_a_line():
     }
     line = gpu_table.format_row("alexnet", "train", "bf16", 256, found)
     assert line == (
-        "| alexnet | train | bf16 | 256 | 25,600 |  | 12,800 | 12,800 (graph) | 2.00 | 1.2x best yes, 20,000/s yes | 1 "
-        "| 3 | eager 5,120; a / b |"
+        "| alexnet | train | bf16 | 256 | 25,600 |  | 12,800 |  | 12,800 (graph) | 2.00 | 1.2x best yes, 20,000/s yes "
+        "| 1 | 3 | eager 5,120; a / b |"
     )
 
 

@@ -1,0 +1,109 @@
+"""Part 3: the cells of the GPU's table as steps, the most telling first, and the table that they make together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.device.step import Step, output_of
+from benchmarks.gpu_table import COLUMNS, PREDICTED, RULE, format_row, merge_results
+
+MARK = "CELL "
+BATCH = 256
+NETS = ("resnet50", "transformer", "alexnet", "lenet")
+#: seconds at most: of ours with PyTorch's quick modes, of ours by autotune, of PyTorch's compiler
+LIMITS = {"resnet50": (110, 120, 110), "transformer": (60, 60, 80), "alexnet": (60, 60, 60), "lenet": (45, 45, 50)}
+#: what is measured of PyTorch in the first step of a row
+QUICK = {
+    "resnet50": ("torch channels_last", "torch graph"), "alexnet": ("torch channels_last", "torch graph"),
+    "transformer": ("torch eager", "torch graph"), "lenet": ("torch eager", "torch channels_last", "torch graph"),
+}  # fmt: skip
+
+
+def _row(suffix: str, net: str, precision: str, contenders: tuple[str, ...], limit: float, least: float) -> Step:
+    cell = {"name": net, "precision": precision, "batch": BATCH, "what": "train", "contenders": list(contenders),
+            "rounds": 5, "min_seconds": 0.2}  # fmt: skip
+    command = ("-m", "benchmarks.gpu", "--cell", json.dumps(cell))
+    title = f"{net}, training in {precision}, batch {BATCH}: {', '.join(contenders)}"
+    return Step(f"row-{net}-{precision}{suffix}", 3, title, limit, command, least=least, describe=describe_row)
+
+
+def _rows() -> Iterator[Step]:
+    for precision in ("bf16", "tf32"):
+        for net in NETS:
+            yield _row("", net, precision, ("prototorch", *QUICK[net]), LIMITS[net][0], 20)
+    for net in NETS:
+        yield _row("-autotune", net, "bf16", ("prototorch autotune",), LIMITS[net][1], 30)
+    for net in NETS:
+        yield _row("-compile", net, "bf16", ("torch compile",), LIMITS[net][2], 40)
+    for suffix, contender, number in (("-autotune", "prototorch autotune", 1), ("-compile", "torch compile", 2)):
+        for net in NETS:
+            yield _row(suffix, net, "tf32", (contender,), LIMITS[net][number], 40)
+
+
+def read_cell(folder: Path) -> dict[str, Any] | None:
+    """What a row's step has found so far."""
+    reports = [line[len(MARK) :] for line in output_of(folder) if line.startswith(MARK)]
+    try:
+        result: dict[str, Any] | None = json.loads(reports[-1]) if reports else None
+    except ValueError:  # the process was ended while it wrote
+        result = json.loads(reports[-2]) if len(reports) > 1 else None
+    return result
+
+
+def describe_row(folder: Path) -> list[str]:
+    """Samples a second by contender, and the remarks; the end of the output where nothing was found."""
+    found = read_cell(folder)
+    if found is None or not found["seconds"]:
+        return [*(found or {}).get("remarks", []), *output_of(folder)[-8:]]
+    rates = ", ".join(f"{name} {BATCH / seconds:,.0f}/s" for name, seconds in found["seconds"].items())
+    return [rates, *found["remarks"]]
+
+
+def table_lines(steps: Iterable[Step], folder_of: Callable[[str], Path],
+                predictions: Mapping[tuple[str, str, str, int], float]) -> list[str]:  # fmt: skip
+    """The table of all rows' steps: those of one cell are one line. predictions: seconds of a step by cell."""
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for step in steps:
+        found = read_cell(folder_of(step.name))
+        if step.name.startswith("row-") and found is not None:
+            _, net, precision, *_ = step.name.split("-")
+            cells.setdefault((net, precision), []).append(found)
+    lines = []
+    for (net, precision), results in cells.items():
+        merged = merge_results(results)
+        seconds = predictions.get((net, "train", precision, BATCH))
+        if seconds is not None:
+            merged["seconds"][PREDICTED] = seconds
+        lines.append(format_row(net, "train", precision, BATCH, merged))
+    return [COLUMNS, RULE, *lines] if lines else []
+
+
+def read_predictions(results: Path) -> dict[tuple[str, str, str, int], float]:
+    """Seconds of a step by net, phase, precision and batch, from the newest page of `benchmarks.gpu_roofline`: its
+    column of sober milliseconds where there is one, else the one named ms."""
+    pages = sorted(results.glob("gpu-predicted-*.md"))
+    if not pages:
+        return {}
+    columns: list[str] = []
+    found: dict[tuple[str, str, str, int], float] = {}
+    for line in pages[-1].read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "net" in cells and any("ms" in cell for cell in cells):
+            columns = cells
+        elif columns and len(cells) == len(columns):
+            row = dict(zip(columns, cells, strict=True))
+            name = next((c for c in columns if "sober" in c and "ms" in c), "ms")
+            try:
+                key = row["net"], row["what"], row["precision"], int(row["batch"])
+                found[key] = float(row[name].replace(",", "")) / 1e3
+            except (KeyError, ValueError):
+                continue
+        else:
+            columns = []
+    return found
+
+
+ROWS = tuple(_rows())
