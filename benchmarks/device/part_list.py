@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.device.rows import ROWS
-from benchmarks.device.step import Step, describe_output
+from benchmarks.device.sanitize import describe_sanitizer
+from benchmarks.device.step import Step, describe_output, describe_tables
 from benchmarks.device.tests_summary import describe_tests
 from benchmarks.isolated_process import ROOT
 
+#: what the steps without a stand-in read instead
+SAMPLES = ROOT / "tests" / "benchmarks" / "samples"
 #: the first checks of part 1 with their limits in seconds; `benchmarks.gpu_checks` says what each looks at
 FIRST_CHECKS = (
     ("calls", 45), ("attention", 60), ("properties", 20), ("libraries", 30), ("convolutions", 60), ("captured", 60),
@@ -32,6 +35,21 @@ def _tests(name: str, title: str, limit: float, *arguments: str) -> Step:
     return Step(name, 2, title, limit, command, least=20, resumes=True, describe=describe_tests)
 
 
+def _profile(net: str, precision: str) -> Step:
+    command = ("-m", "benchmarks.gpu_profile", net, "--precision", precision, "--folder", "{folder}")
+    title = f"kernels of a training step of {net} in {precision}, batch 256"
+    sample = ("-m", "benchmarks.gpu_profile", net, "--sample", str(SAMPLES / "profile"))
+    return Step(f"profile-{net}-{precision}", 4, title, 75, command, least=25, stand_in=sample,
+                describe=describe_tables)  # fmt: skip
+
+
+def _sanitizer(tool: str, count: int, limit: float) -> Step:
+    command = ("-m", "benchmarks.device.sanitize", tool, str(count), "{folder}")
+    sample = (*command, "--sample", str(SAMPLES / "memcheck.log"))
+    title = f"{count} tests of layers and ops under compute-sanitizer's {tool}"
+    return Step(f"sanitizer-{tool}", 5, title, limit, command, least=25, stand_in=sample, describe=describe_sanitizer)
+
+
 def _training_files() -> list[str]:
     files = sorted(p.name for p in (ROOT / "tests" / "gpu").glob("test_*.py") if p.name != "test_gpu_layers.py")
     return [f"tests/gpu/{name}" for name in files]
@@ -44,4 +62,8 @@ STEPS = (
     _tests("tests-training", "tests/gpu without the layers", 200, *_training_files()),
     _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/gpu/test_gpu_layers.py"),
     *ROWS,
-)
+    *(_profile(net, precision) for net, precision in (
+        ("resnet50", "bf16"), ("transformer", "bf16"), ("alexnet", "bf16"), ("lenet", "bf16"), ("resnet50", "tf32"),
+    )),
+    _sanitizer("memcheck", 100, 110), _sanitizer("racecheck", 12, 40), _sanitizer("initcheck", 12, 40),
+)  # fmt: skip

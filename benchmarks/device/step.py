@@ -20,10 +20,15 @@ def output_of(folder: Path) -> list[str]:
         return []
 
 
-def describe_output(folder: Path) -> list[str]:
+def describe_output(folder: Path, most: int = MAX_LINES) -> list[str]:
     """What the step printed, its last lines where it is long."""
     lines = output_of(folder)
-    return [f"... {len(lines) - MAX_LINES} lines before", *lines[-MAX_LINES:]] if len(lines) > MAX_LINES else lines
+    return [f"... {len(lines) - most} lines before", *lines[-most:]] if len(lines) > most else lines
+
+
+def describe_tables(folder: Path) -> list[str]:
+    """What a step printed that prints tables."""
+    return describe_output(folder, 5 * MAX_LINES)
 
 
 @dataclass(frozen=True)
