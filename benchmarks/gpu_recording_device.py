@@ -99,10 +99,6 @@ class RecordingDevice:
         """See `KernelDevice.upload`; tables are small and not counted."""
         return array
 
-    def alloc_pinned(self, nbytes: int) -> np.ndarray:
-        """See `CudaDevice.alloc_pinned`."""
-        return np.empty(nbytes, np.uint8)
-
     def empty(self, shape: tuple[int, ...], dtype: str) -> ArrayDesc:
         """See `KernelDevice.empty`."""
         return ArrayDesc(tuple(shape), dtype)
