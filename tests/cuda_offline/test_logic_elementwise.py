@@ -9,6 +9,7 @@ from prototorch.backends.core import Backend
 from prototorch.backends.cuda.kernels import elementwise, multi_tensor_cast, optimizer_update, reduce
 from prototorch.backends.cuda.kernels.elementwise import is_elementwise
 from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer, TracedScalar, UntraceableError
 from prototorch.ops.elementwise import UnaryOp
 from prototorch.ops.operators import OPS
 from prototorch.ops.update import Update
@@ -31,6 +32,25 @@ def test_unary(device, name, dtype):
     x = np.abs(x) if name == "sqrt" else x
     attrs = {}
     check_kernel(device, name, [x], attrs)
+
+
+@pytest.mark.parametrize("name", ["isnan", "isinf"])
+def test_nan_and_infinity(device, name):
+    """Their reference implementations compare an array with itself by ``!=``."""
+    x = np.array([0.0, np.nan, np.inf, -np.inf, 3e38, -1.0, 1e-40], np.float32)
+    check_kernel(device, name, [x])
+    check_kernel(device, name, [x.astype(np.float64)])
+
+
+def test_a_traced_comparison_is_an_expression():
+    """Python's own ``==`` and truth of an object would be a constant of the kernel."""
+    module = ScalarTracer()
+    a, b = (TracedScalar(module, name, "float32") for name in "ab")
+    equal, different = a == b, a != 0
+    assert (equal.dtype, different.dtype) == ("bool", "bool")
+    assert module.lines == ["bool v0 = a == b;", "bool v1 = a != 0.0f;"]
+    with pytest.raises(UntraceableError, match="branch"):
+        bool(equal)
 
 
 def test_every_activation_gradient(device):

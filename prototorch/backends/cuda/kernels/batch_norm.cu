@@ -13,22 +13,33 @@ FN A masked_gradient(A g, A y) { return g * (A)(ACTIVATION_MASK); }
 
 // partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)
 KERNEL stats_last(index rows, index chunks, index chunk, const X* x, A* part) {
-    EACH(i, chunks * (C / PACK)) {
-        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+    __shared__ A exchange[(2 * PACK + 1) * EXCHANGE];
+    const column_tile t = column_tile_of_thread();
+    for (index i = blockIdx.x; i < chunks * t.tiles; i += gridDim.x) {
+        const index c = (i % t.tiles * t.vectors + t.lane) * PACK, k = i / t.tiles, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
-        A mean[PACK], square[PACK];
+        A mean[PACK], square[PACK], count = 0;
         for (int j = 0; j < PACK; j++) { mean[j] = 0; square[j] = 0; }
-#pragma unroll 4
-        for (index r = begin; r < end; r++) {
-            const XS seen = *(const XS*)(x + r * C + c);
-            const A by = (A)1 / (A)(r - begin + 1);
-            for (int j = 0; j < PACK; j++) {
-                const A v = get(seen.v[j]), off = v - mean[j];
-                mean[j] += off * by;
-                square[j] += off * (v - mean[j]);
+        if (t.group < t.groups && c < C)
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {
+                XS seen[ROWS_AHEAD];
+#pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++)
+                    if (r + u * t.groups < end) seen[u] = *(const XS*)(x + (r + u * t.groups) * C + c);
+#pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {
+                    count += 1;
+                    const A by = (A)1 / count;
+                    for (int j = 0; j < PACK; j++) {
+                        const A v = get(seen[u].v[j]), off = v - mean[j];
+                        mean[j] += off * by;
+                        square[j] += off * (v - mean[j]);
+                    }
+                }
             }
-        }
-        for (int j = 0; j < PACK; j++) { part[k * C + c + j] = mean[j]; part[(chunks + k) * C + c + j] = square[j]; }
+        combine_moments(mean, square, count, exchange, t);
+        if (t.group == 0 && c < C)
+            for (int j = 0; j < PACK; j++) { part[k * C + c + j] = mean[j]; part[(chunks + k) * C + c + j] = square[j]; }
     }
 }
 
@@ -80,33 +91,47 @@ KERNEL stats_end(index rows, index chunks, index chunk, const A* part, M* mean_o
 #endif
 // partial sums of g and of g times x without its mean
 KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {
-    EACH(i, chunks * (C / PACK)) {
-        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+    __shared__ A exchange[2 * PACK * EXCHANGE];
+    const column_tile t = column_tile_of_thread();
+    for (index i = blockIdx.x; i < chunks * t.tiles; i += gridDim.x) {
+        const index c = (i % t.tiles * t.vectors + t.lane) * PACK, k = i / t.tiles, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
-        A sum[PACK], both[PACK], middle[PACK];
-        for (int j = 0; j < PACK; j++) { sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }
+        A sums[2 * PACK];
+        for (int j = 0; j < 2 * PACK; j++) sums[j] = 0;
+        if (t.group < t.groups && c < C) {
+            A middle[PACK];
+            for (int j = 0; j < PACK; j++) middle[j] = get(mean[c + j]);
 #ifdef ACTIVATION_MASK
-        A scale[PACK], shift[PACK];
-        for (int j = 0; j < PACK; j++) {
-            scale[j] = root((A)get(var[c + j]) + eps) * (A)get(gamma[c + j]);
-            shift[j] = get(beta[c + j]);
-        }
-#endif
-#pragma unroll 4
-        for (index r = begin; r < end; r++) {
-            const XS gs = *(const XS*)(g + r * C + c), xs = *(const XS*)(x + r * C + c);
+            A scale[PACK], shift[PACK];
             for (int j = 0; j < PACK; j++) {
-                const A off = (A)get(xs.v[j]) - middle[j];
-#ifdef ACTIVATION_MASK
-                const A v = masked_gradient(get(gs.v[j]), off * scale[j] + shift[j]);
-#else
-                const A v = get(gs.v[j]);
+                scale[j] = root((A)get(var[c + j]) + eps) * (A)get(gamma[c + j]);
+                shift[j] = get(beta[c + j]);
+            }
 #endif
-                sum[j] += v;
-                both[j] += v * off;
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {
+                XS gs[ROWS_AHEAD], xs[ROWS_AHEAD];
+#pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {
+                    gs[u] = *(const XS*)(g + (r + u * t.groups) * C + c);
+                    xs[u] = *(const XS*)(x + (r + u * t.groups) * C + c);
+                }
+#pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end)
+                    for (int j = 0; j < PACK; j++) {
+                        const A off = (A)get(xs[u].v[j]) - middle[j];
+#ifdef ACTIVATION_MASK
+                        const A v = masked_gradient(get(gs[u].v[j]), off * scale[j] + shift[j]);
+#else
+                        const A v = get(gs[u].v[j]);
+#endif
+                        sums[j] += v;
+                        sums[PACK + j] += v * off;
+                    }
             }
         }
-        for (int j = 0; j < PACK; j++) { part[k * C + c + j] = sum[j]; part[(chunks + k) * C + c + j] = both[j]; }
+        sum_groups(sums, exchange, t);
+        if (t.group == 0 && c < C)
+            for (int j = 0; j < PACK; j++) { part[k * C + c + j] = sums[j]; part[(chunks + k) * C + c + j] = sums[PACK + j]; }
     }
 }
 KERNEL grads_first(index rows, index chunks, index chunk, const X* g, const X* x, const V* mean, const V* var, GIVEN A eps, A* part) {

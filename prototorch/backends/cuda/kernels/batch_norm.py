@@ -10,7 +10,9 @@ import numpy as np
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cuda.kernels.channelwise import channelwise_launch, channelwise_source
+from prototorch.backends.cuda.kernels.column_tiles import ColumnTiling
 from prototorch.backends.cuda.kernels.launch import (
+    BLOCK,
     ITEM_BYTES,
     InputArg,
     LaunchSequence,
@@ -20,7 +22,6 @@ from prototorch.backends.cuda.kernels.launch import (
     block_size_for,
     c_type,
     cuda_kernel,
-    grid_stride_launch,
     index_scalar,
     kernel_source,
     per_block_launch,
@@ -71,13 +72,15 @@ class BatchNormGeometry:
         names["sqrt_of"] = "sqrt" if self.acc_dtype == "float64" else "sqrtf"
         if activation_mask is not None:
             names["ACTIVATION_MASK"] = activation_mask
+        self.tiles = ColumnTiling.of(self.rows, self.channels, self.pack if self.channels_last else 1)
+        names["TILE_VECTORS"] = self.tiles.vectors
         self.source = kernel_source("batch_norm", x.size, **names, PACK=self.pack)
         if self.channels_last:
-            chunks = min(-(-TARGET_THREADS // (self.channels // self.pack)), -(-self.rows // 8), 4096)
+            self.chunk, self.chunks = self.tiles.chunk, self.tiles.chunks
         else:
-            chunks = min(-(-TARGET_THREADS // (self.channels * 256)), -(-self.rows // 256), 256)
-        self.chunk = -(-self.rows // max(chunks, 1))
-        self.chunks = -(-self.rows // self.chunk)
+            chunks = min(-(-TARGET_THREADS // (self.channels * 256)), -(-self.rows // 256), 1024)
+            self.chunk = -(-self.rows // max(chunks, 1))
+            self.chunks = -(-self.rows // self.chunk)
         self.partial_bytes = align_bytes(2 * self.chunks * self.channels * ITEM_BYTES[self.acc_dtype])
         self.vector_bytes = align_bytes(self.channels * ITEM_BYTES[self.acc_dtype])
 
@@ -92,9 +95,7 @@ class BatchNormGeometry:
         """The launch that makes the partial sums."""
         arguments = (*self.index_args(self.rows, self.chunks, self.chunk), *args)
         if self.channels_last:
-            return grid_stride_launch(
-                self.source, f"{name}_last", self.chunks * self.channels // self.pack, *arguments, block=128
-            )
+            return per_block_launch(self.source, f"{name}_last", self.tiles.blocks, *arguments, block=BLOCK)
         block = block_size_for(self.chunk)
         return per_block_launch(self.source, f"{name}_first", self.chunks * self.channels, *arguments, block=block)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.batch_norm import INPUT_GRAD_EXPR, BatchNormGeometry
-from prototorch.backends.cuda.kernels.channelwise import AHEAD, channelwise_source
+from prototorch.backends.cuda.kernels.channelwise import channelwise_source
 from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,
@@ -103,39 +103,54 @@ def _gradient_sums_source(
     kinds = ScalarTracer()
     args = [f"const {c_type(s)}* in{i}" for i, (_, s) in enumerate(ins)]
     args += [f"{c_type(s)}* out{i}" for i, s in enumerate(outs)]
-    room = " ".join(f"XS p{i}[{AHEAD}];" for i in range(len(ins)))
-    read = " ".join(f"p{i}[u] = *(const XS*)(in{i} + (r + u) * C + c);" for i in range(len(ins)))
+    room = " ".join(f"XS p{i}[ROWS_AHEAD];" for i in range(len(ins)))
+    read = " ".join(f"p{i}[u] = *(const XS*)(in{i} + at);" for i in range(len(ins)))
     load = [
         f"const {kinds.compute_c_type(kinds.compute_dtype(s.dtype))} {n} = get(p{i}[u].v[j]);"
         for i, (n, s) in enumerate(ins)
     ]
     inner = " ".join([*load, *lines, *(f"put(r{i}.v[j], {n});" for i, n in enumerate(names))])
     made = " ".join(f"XS r{i};" for i in range(len(outs)))
-    store = " ".join(f"*(XS*)(out{i} + (r + u) * C + c) = r{i};" for i in range(len(outs)))
+    store = " ".join(f"*(XS*)(out{i} + at) = r{i};" for i in range(len(outs)))
     return f"""
 KERNEL grads_then_last(index rows, index chunks, index chunk, const V* mean, {", ".join(args)}, A* part) {{
-    EACH(i, chunks * (C / PACK)) {{
-        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+    __shared__ A exchange[2 * PACK * EXCHANGE];
+    const column_tile t = column_tile_of_thread();
+    for (index i = blockIdx.x; i < chunks * t.tiles; i += gridDim.x) {{
+        const index c = (i % t.tiles * t.vectors + t.lane) * PACK, k = i / t.tiles, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
-        A sum[PACK], both[PACK], middle[PACK];
-        for (int j = 0; j < PACK; j++) {{ sum[j] = 0; both[j] = 0; middle[j] = get(mean[c + j]); }}
-        for (index r = begin; r < end; r += {AHEAD}) {{
-            {room}
-            #pragma unroll
-            for (int u = 0; u < {AHEAD}; u++) if (r + u < end) {{ {read} }}
-            #pragma unroll
-            for (int u = 0; u < {AHEAD}; u++) if (r + u < end) {{
-                {made}
+        A sums[2 * PACK];
+        for (int j = 0; j < 2 * PACK; j++) sums[j] = 0;
+        if (t.group < t.groups && c < C) {{
+            A middle[PACK];
+            for (int j = 0; j < PACK; j++) middle[j] = get(mean[c + j]);
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {{
+                {room}
                 #pragma unroll
-                for (int j = 0; j < PACK; j++) {{
-                    {inner}
-                    sum[j] += {g};
-                    both[j] += {g} * ({seen} - middle[j]);
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                    const index at = (r + u * t.groups) * C + c;
+                    {read}
                 }}
-                {store}
+                #pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                    const index at = (r + u * t.groups) * C + c;
+                    {made}
+                    #pragma unroll
+                    for (int j = 0; j < PACK; j++) {{
+                        {inner}
+                        sums[j] += {g};
+                        sums[PACK + j] += {g} * ({seen} - middle[j]);
+                    }}
+                    {store}
+                }}
             }}
         }}
-        for (int j = 0; j < PACK; j++) {{ part[k * C + c + j] = sum[j]; part[(chunks + k) * C + c + j] = both[j]; }}
+        sum_groups(sums, exchange, t);
+        if (t.group == 0 && c < C)
+            for (int j = 0; j < PACK; j++) {{
+                part[k * C + c + j] = sums[j];
+                part[(chunks + k) * C + c + j] = sums[PACK + j];
+            }}
     }}
 }}
 """

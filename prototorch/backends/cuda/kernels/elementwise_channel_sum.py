@@ -7,8 +7,10 @@ from math import prod
 from typing import Any
 
 from prototorch.backends.capabilities import register_fusion_role
+from prototorch.backends.cuda.kernels.column_tiles import ColumnTiling
 from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import (
+    BLOCK,
     ITEM_BYTES,
     InputArg,
     LaunchSequence,
@@ -19,12 +21,10 @@ from prototorch.backends.cuda.kernels.launch import (
     c_type,
     complete_source,
     cuda_kernel,
-    grid_stride_launch,
     index_scalar,
     per_block_launch,
     vector_width,
 )  # fmt: skip
-from prototorch.backends.cuda.kernels.reduce import TARGET_THREADS
 from prototorch.backends.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -71,17 +71,17 @@ def elementwise_channel_sum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> L
     full = [s for s, m in zip(ins, modes, strict=True) if m == "all"]
     pack = min(vector_width(s, channels) for s in (*full, *(outs[k] for k in others)))
     rows = grid.size // channels
-    chunks = max(1, min(-(-TARGET_THREADS // (channels // pack)), -(-rows // 8), 4096))
-    chunk = -(-rows // chunks)
-    chunks = -(-rows // chunk)
+    tiles = ColumnTiling.of(rows, channels, pack)
+    chunks = tiles.chunks
     text = complete_source(
-        _channel_sum_source(traced, modes, ins, [outs[k] for k in others], outs[sum_output], acc_dtype, channels, pack),
+        _channel_sum_source(traced, modes, ins, [outs[k] for k in others], outs[sum_output], acc_dtype),
         grid.size,
+        {"C": channels, "PACK": pack, "TILE_VECTORS": tiles.vectors},
     )
-    counts = tuple(index_scalar(v, grid.size) for v in (rows, chunks, chunk))
+    counts = tuple(index_scalar(v, grid.size) for v in (rows, chunks, tiles.chunk))
     arrays = (*(InputArg(i) for i in range(len(ins))), *(OutputArg(k) for k in others))
     return LaunchSequence(
-        grid_stride_launch(text, "sweep_sum", chunks * (channels // pack), *counts, *arrays, WorkspaceArg(), block=128),
+        per_block_launch(text, "sweep_sum", tiles.blocks, *counts, *arrays, WorkspaceArg(), block=BLOCK),
         per_block_launch(
             text, "sums_end", channels, counts[1], WorkspaceArg(), OutputArg(sum_output), block=block_size_for(chunks)
         ),
@@ -95,15 +95,13 @@ def _channel_sum_source(
     ins: Specs,
     others: list[Spec],
     end: Spec,
-    wide: str,
-    channels: int,
-    pack: int,
+    acc_dtype: str,
 ) -> str:
     lines, (*names, summand) = traced
     kinds = ScalarTracer()
     args = [f"const {c_type(s)}* in{i}" for i, s in enumerate(ins)]
     args += [f"{c_type(s)}* out{i}" for i, s in enumerate(others)]
-    once, head, load = [], [], []
+    once, rooms, read, load = [], [], [], []
     for i, (mode, spec) in enumerate(zip(modes, ins, strict=True)):
         kind, t = kinds.compute_c_type(spec.dtype), c_type(spec)
         if mode == "one":
@@ -111,44 +109,55 @@ def _channel_sum_source(
         elif mode == "channel":
             load.append(f"const {kind} a{i} = get(in{i}[c + j]);")
         else:
-            head.append(f"const pack<{t}, PACK> p{i} = *(const pack<{t}, PACK>*)(in{i} + at);")
-            load.append(f"const {kind} a{i} = get(p{i}.v[j]);")
-    head += [f"pack<{c_type(s)}, PACK> r{i};" for i, s in enumerate(others)]
+            rooms.append(f"pack<{t}, PACK> p{i}[ROWS_AHEAD];")
+            read.append(f"p{i}[u] = *(const pack<{t}, PACK>*)(in{i} + at);")
+            load.append(f"const {kind} a{i} = get(p{i}[u].v[j]);")
+    results = [f"pack<{c_type(s)}, PACK> r{i};" for i, s in enumerate(others)]
     inner = [*load, *(f"const {line}" for line in lines)]
     inner += [*(f"put(r{i}.v[j], {name});" for i, name in enumerate(names)), f"total[j] += {summand};"]
     store = [f"*(pack<{c_type(s)}, PACK>*)(out{i} + at) = r{i};" for i, s in enumerate(others)]
-    joined, nested = "\n            ".join((*head,)), "\n                ".join(inner)
+    nested = "\n                        ".join(inner)
     return f"""
-#define C {channels}
-#define PACK {pack}
-typedef {c_type(wide)} A;
+typedef {c_type(acc_dtype)} A;
 template <class T, int N> struct alignas(sizeof(T) * N) pack {{ T v[N]; }};
 KERNEL sweep_sum(index rows, index chunks, index chunk, {", ".join(args)}, A* part) {{
+    __shared__ A exchange[PACK * EXCHANGE];
     {" ".join(once)}
-    EACH(i, chunks * (C / PACK)) {{
-        const index c = i % (C / PACK) * PACK, k = i / (C / PACK), begin = k * chunk;
+    const column_tile t = column_tile_of_thread();
+    for (index i = blockIdx.x; i < chunks * t.tiles; i += gridDim.x) {{
+        const index c = (i % t.tiles * t.vectors + t.lane) * PACK, k = i / t.tiles, begin = k * chunk;
         const index end = begin + chunk < rows ? begin + chunk : rows;
         A total[PACK];
         for (int j = 0; j < PACK; j++) total[j] = 0;
-        #pragma unroll 4
-        for (index r = begin; r < end; r++) {{
-            const index at = r * C + c;
-            {joined}
-            #pragma unroll
-            for (int j = 0; j < PACK; j++) {{
-                {nested}
+        if (t.group < t.groups && c < C)
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {{
+                {" ".join(rooms)}
+                #pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                    const index at = (r + u * t.groups) * C + c;
+                    {" ".join(read)}
+                }}
+                #pragma unroll
+                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                    const index at = (r + u * t.groups) * C + c;
+                    {" ".join(results)}
+                    #pragma unroll
+                    for (int j = 0; j < PACK; j++) {{
+                        {nested}
+                    }}
+                    {" ".join(store)}
+                }}
             }}
-            {" ".join(store)}
-        }}
-        for (int j = 0; j < PACK; j++) part[k * C + c + j] = total[j];
+        sum_groups(total, exchange, t);
+        if (t.group == 0 && c < C) for (int j = 0; j < PACK; j++) part[k * C + c + j] = total[j];
     }}
 }}
 KERNEL sums_end(index chunks, const A* part, {c_type(end)}* out) {{
-    __shared__ A room[MAX_BLOCK_THREADS];
+    __shared__ A shared[MAX_BLOCK_THREADS];
     for (index c = blockIdx.x; c < C; c += gridDim.x) {{
         A sum = 0;
         for (index k = threadIdx.x; k < chunks; k += blockDim.x) sum += part[k * C + c];
-        sum = block_sum(sum, room);
+        sum = block_sum(sum, shared);
         if (threadIdx.x == 0) put(out[c], sum);
     }}
 }}

@@ -13,6 +13,11 @@ FN words drawn(u64 block, const u64* key, u64 site) {
     words w = {{c0, c1, c2, c3}};
     return w;
 }
+// a word by a number that is known at run time only: an index into the array would put it into memory (a stack frame)
+FN u64 word_of(const words& w, u32 k) {
+    const u64 low = k & 1 ? w.v[1] : w.v[0], high = k & 1 ? w.v[3] : w.v[2];
+    return k & 2 ? high : low;
+}
 
 template <class T, int N> struct alignas(sizeof(T) * N) pack { T v[N]; };
 
@@ -26,9 +31,11 @@ KERNEL dropout(u64 blocks, u64 n, const X* x, const u64* key, X* y, u64 site, u3
     for (u64 b = (u64)blockIdx.x * blockDim.x + threadIdx.x; b < blocks; b += (u64)gridDim.x * blockDim.x) {
         const words w = drawn(b, key, site);
         if (b * 16 + 16 <= n) {
+#pragma unroll
             for (int part = 0; part < 16 / RUN; part++) {
                 const XS seen = *(const XS*)(x + b * 16 + part * RUN);
                 XS out;
+#pragma unroll
                 for (int j = 0; j < RUN; j++) {
                     const int e = part * RUN + j;
                     const bool kept = (w.v[e / 4] >> 16 * (e % 4) & 0xffff) >= least;
@@ -37,8 +44,8 @@ KERNEL dropout(u64 blocks, u64 n, const X* x, const u64* key, X* y, u64 site, u3
                 *(XS*)(y + b * 16 + part * RUN) = out;
             }
         } else {
-            for (int e = 0; e < 16 && b * 16 + e < n; e++) {
-                const bool kept = (w.v[e / 4] >> 16 * (e % 4) & 0xffff) >= least;
+            for (u32 e = 0; e < 16 && b * 16 + e < n; e++) {
+                const bool kept = (word_of(w, e / 4) >> 16 * (e % 4) & 0xffff) >= least;
                 put(y[b * 16 + e], (A)get(x[b * 16 + e]) * (kept ? scale : (A)0));
             }
         }
@@ -51,7 +58,7 @@ KERNEL dropout_placed(u64 n, const X* x, const u64* key, X* y, u64 site, u32 lea
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
         const u64 e = place_of(i);
         const words w = drawn(e / 16, key, site);
-        const bool kept = (w.v[e / 4 % 4] >> 16 * (e % 4) & 0xffff) >= least;
+        const bool kept = (word_of(w, e / 4 % 4) >> 16 * (e % 4) & 0xffff) >= least;
         put(y[i], (A)get(x[i]) * (kept ? scale : (A)0));
     }
 }
@@ -60,16 +67,36 @@ KERNEL dropout_placed(u64 n, const X* x, const u64* key, X* y, u64 site, u32 lea
 KERNEL random_bits(u64 n, const u64* key, u32* out, u64 site) {
     for (u64 b = (u64)blockIdx.x * blockDim.x + threadIdx.x; b * 8 < n; b += (u64)gridDim.x * blockDim.x) {
         const words w = drawn(b, key, site);
-        for (int e = 0; e < 8 && b * 8 + e < n; e++) out[b * 8 + e] = (u32)(w.v[e / 2] >> 32 * (e % 2));
+        pack<u32, 4> made[2];
+#pragma unroll
+        for (int e = 0; e < 8; e++) made[e / 4].v[e % 4] = (u32)(w.v[e / 2] >> 32 * (e % 2));
+        if (b * 8 + 8 <= n) {
+            *(pack<u32, 4>*)(out + b * 8) = made[0];
+            *(pack<u32, 4>*)(out + b * 8 + 4) = made[1];
+        } else {
+#pragma unroll
+            for (int e = 0; e < 8; e++) if (b * 8 + e < n) out[b * 8 + e] = made[e / 4].v[e % 4];
+        }
     }
 }
 typedef typename arithmetic<X>::type A;
+#define RUN (16 / (int)sizeof(X))
+typedef pack<X, RUN> XS;
 KERNEL random_uniform(u64 n, const u64* key, X* out, u64 site, A low, A width, A below) {
     for (u64 b = (u64)blockIdx.x * blockDim.x + threadIdx.x; b * 8 < n; b += (u64)gridDim.x * blockDim.x) {
         const words w = drawn(b, key, site);
-        for (int e = 0; e < 8 && b * 8 + e < n; e++) {
+        XS made[8 / RUN];
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
             const A unit = (A)((u32)(w.v[e / 2] >> 32 * (e % 2)) >> 8) * (A)5.9604644775390625e-8;
-            put(out[b * 8 + e], PLAIN ? unit : smaller(unit * width + low, below));
+            put(made[e / RUN].v[e % RUN], PLAIN ? unit : smaller(unit * width + low, below));
+        }
+        if (b * 8 + 8 <= n) {
+#pragma unroll
+            for (int part = 0; part < 8 / RUN; part++) *(XS*)(out + b * 8 + part * RUN) = made[part];
+        } else {
+#pragma unroll
+            for (int e = 0; e < 8; e++) if (b * 8 + e < n) out[b * 8 + e] = made[e / RUN].v[e % RUN];
         }
     }
 }

@@ -102,6 +102,17 @@ class TracedScalar:
     def __ge__(self, o):
         return self._binary("<=", o, True, dtype="bool")
 
+    def __eq__(self, o):
+        return self._binary("==", o, dtype="bool")
+
+    def __ne__(self, o):
+        return self._binary("!=", o, dtype="bool")
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise UntraceableError("a branch on the value of an element")
+
     def __neg__(self):
         return self.module.emit(f"-{self.name}", self.dtype)
 
