@@ -27,6 +27,7 @@ from prototorch.graph.passes.fold_scale_shift import fold_scale_shift
 from prototorch.graph.passes.fuse_norm_activation_gradient import fuse_norm_activation_gradient
 from prototorch.graph.passes.fusion import fuse_ops
 from prototorch.graph.passes.ghost_norm import use_ghost_norm
+from prototorch.graph.passes.group_sums import group_sums
 from prototorch.graph.passes.hoist_activation_gradient import hoist_activation_gradient
 from prototorch.graph.passes.hoist_crops import hoist_crops
 from prototorch.graph.passes.layout_assignment import assign_layouts
@@ -98,6 +99,7 @@ PIPELINE = tuple(
         (assign_layouts, "before fusion: the ops of a group share one layout", _can_fuse),
         (mark_setup_nodes, "before fusion: a group lies within one phase", _can_fuse),
         (group_weight_casts, "one sweep casts all weights that the forward pass reads", _can_fuse),
+        (group_sums, "one sweep over all gradients, before fusion takes the squares", _can_fuse),
         (fuse_ops, "elementwise ops run in the sweep of what they follow; sorts the nodes by phase", _can_fuse),
         (tile_batch, "after fusion: whole groups run slice by slice while data are in a cache", _has_memory),
         (prepack_weights, "last of what picks kernels: asks them for the order of their operands", _has_memory),

@@ -35,14 +35,17 @@ class LossScaler:
         inits[SCALE_NAME] = Spec(()), partial(np.full, (), INITIAL_SCALE, np.float32)
         inits[GOOD_STEPS_NAME] = Spec(()), partial(np.zeros, (), np.float32)
         self.scale, self.good_steps = graph.state(SCALE_NAME, Spec(())), graph.state(GOOD_STEPS_NAME, Spec(()))
+        self.inverse_scale = 1.0 / self.scale  # here, before the scale is updated
 
     def unscale(self, gradients: Sequence[Value | None]) -> list[Value | None]:
         """The gradients of the loss from those of the scaled loss."""
-        inverse = 1.0 / self.scale
-        return [None if g is None else g * inverse for g in gradients]
+        return [None if g is None else g * self.inverse_scale for g in gradients]
 
     def update(self, gradients: Sequence[Value | None], updates: dict[str, Value]) -> Value:
-        """A bool scalar: whether all gradients are finite. The scale's next value is entered into ``updates``."""
+        """A bool scalar: whether all gradients are finite. The scale's next value is entered into ``updates``.
+
+        gradients: of the scaled loss, which are finite where those of the loss are: the scale is 1 at least.
+        """
         marker = non_finite_marker(g for g in gradients if g is not None)
         assert marker is not None, "a step has at least one gradient"
         is_finite: Value = ops.isfinite(marker)

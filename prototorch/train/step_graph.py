@@ -279,12 +279,14 @@ class StepGraphBuilder:
             seeds = [(total, graph.constant(np.ones((), total.dtype)) if scaler is None else scaler.scale)]
             gradients = backward_pass(entries, seeds, values, within=lambda node: graph.scope(node.scope))
             if scaler is not None:
-                gradients = scaler.unscale(gradients)
                 step.outputs[APPLY] = scaler.update(gradients, step.updates)
                 marker: Value | None = scaler.failure_marker(step.outputs[APPLY])
             else:
                 marker = self._gradient_marker([g for g in gradients if g is not None])
             step.outputs[GUARD] = total if marker is None else total + marker
+        if scaler is not None:
+            with graph.phase("update"):  # together with the updates, which read them
+                gradients = scaler.unscale(gradients)
         found = {w.name: g for w, g in zip(weights, gradients, strict=True) if g is not None}
         unguarded_names = set(step.updates)
         with graph.phase("update"):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel, elementwise_launches, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
@@ -58,6 +59,7 @@ def prepare_update(
 def _register(name: str) -> None:
     if isinstance(OPS.get(name), Update):
         cuda_kernel(name)(partial(prepare_update, name))
+        register_fusion_role("cuda", "elementwise", name)  # with what scales the gradient before it
 
 
 register_resolver("cuda", _register)
@@ -149,5 +151,6 @@ def _fuse_group(calls: Sequence[BoundKernel]) -> BoundKernel | None:
                 block=BLOCK,
             )
         )
-    update.label = "updates" if isinstance(OPS[first.key[0][0][0]], Update) else "statistics"
+    is_update = any(isinstance(OPS[name], Update) for name, _, _ in first.key[0])
+    update.label = "updates" if is_update else "statistics"
     return update, (), ()
