@@ -46,7 +46,7 @@ class SearchSorted(Op):
     """For each value the number of sorted elements before it, int64: where it can be inserted so that they stay sorted.
 
     sorted_elements: [n], or [..., n] with the leading shape of the values [..., k]. side: "left" counts the elements
-    smaller than the value, "right" those that are equal as well. A NaN is inserted at the end.
+    smaller than the value, "right" those that are equal as well. NaN counts as larger than all others.
     """
 
     name = "searchsorted"
@@ -72,7 +72,10 @@ class SearchSorted(Op):
         elements, wanted = xp.expand_dims(sorted_elements, axis=-2), xp.expand_dims(values, axis=-1)
         if sorted_elements.ndim == 1:
             elements = xp.reshape(sorted_elements, (1,) * values.ndim + sorted_elements.shape)
-        before = ~(elements >= wanted) if side == "left" else ~(elements > wanted)
+        if side == "left":
+            before = (elements < wanted) | ((wanted != wanted) & (elements == elements))
+        else:
+            before = ~((elements > wanted) | ((elements != elements) & (wanted == wanted)))
         return xp.sum(xp.astype(before, xp.int64), axis=-1)
 
     def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:

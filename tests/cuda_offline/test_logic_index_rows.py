@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prototorch.backends.core import Backend
-from prototorch.backends.cuda.kernels import index_rows, radix_sort, segment_reduce
+from prototorch.backends.cuda.kernels import radix_sort, segment_reduce
 from prototorch.backends.cuda.kernels.launch import LaunchSequence, WorkspaceArg, use_device
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -120,6 +120,8 @@ def index_cases():
         "middle": ((2, 6, 3), (1,), [rng.integers(0, 6, 9)]),
         "two axes": ((4, 5, 2), (0, 1), [rng.integers(0, 4, (3, 1)), rng.integers(-1, 6, (1, 4))]),
         "all axes": ((4, 5), (0, 1), [rng.integers(0, 4, 30), rng.integers(0, 5, 30)]),
+        "apart": ((3, 2, 4, 5), (0, 2), [rng.integers(-1, 4, (2, 1)), rng.integers(0, 4, (1, 5))]),
+        "first and last": ((3, 4, 5), (0, 2), [rng.integers(0, 3, 7), rng.integers(0, 5, 7)]),
         "behind": ((2, 4, 5), (1, 2), [np.array(2), rng.integers(0, 5, 6)]),
     }
 
@@ -154,9 +156,3 @@ def test_elements_are_added_along_the_last_axis(device, small, picks):
     (below,) = run_kernel(device, "scatter_add_along_axis", [values, along - 6], {"size": 6})
     (above,) = run_kernel(device, "scatter_add_along_axis", [values, along], {"size": 6})
     np.testing.assert_array_equal(below, above)
-
-
-def test_axes_apart_are_left_to_the_reference_implementation():
-    with use_device(CollectDevice()):
-        ins = Spec((3, 4, 5)), Spec((2,), "int64"), Spec((2,), "int64")
-        assert index_rows.advanced_index(ins, (Spec((2, 4)),), {"axes": (0, 2)}) is None

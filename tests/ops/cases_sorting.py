@@ -46,6 +46,9 @@ for rows, wanted in SEARCHES:
         elements, values = np.sort(np.round(normal(*rows) * 2), axis=-1), np.round(normal(*wanted, seed=1) * 2)
         case("searchsorted", elements, values, attrs={"side": side}, oracle=counted, gradient=False)
 case("searchsorted", np.array([1.0, 2.0]), np.array([np.nan, np.inf, 0.0]), oracle=counted, gradient=False)
+for side in ("left", "right"):
+    elements, values = np.array([1.0, 2.0, np.nan, np.nan]), np.array([np.nan, np.inf, 1.5])
+    case("searchsorted", elements, values, attrs={"side": side}, oracle=np.searchsorted, gradient=False)
 case("searchsorted", np.array([1, 2, 2, 5]), np.array([2, 9, -1]), attrs={"side": "right"}, oracle=counted)
 
 

@@ -45,16 +45,3 @@ KERNEL one_hot(index n, const L* indices, X* out) {
     EACH(i, n) put(out[i], (i64)indices[i / WIDTH] == (i64)(i % WIDTH) ? (A)1 : (A)0);
 }
 KERNEL iota(index n, X* out) { EACH(i, n) put(out[i], (A)i); }
-
-// cumulative sums of [outer, COUNT, INNER] along the middle
-KERNEL cumsum(index n, const X* x, X* y) {
-    EACH(i, n) {
-        const index o = i / INNER, inner = i % INNER;
-        A sum = 0;
-        for (index k = 0; k < COUNT; k++) {
-            const index at = (o * COUNT + (REVERSE ? COUNT - 1 - k : k)) * INNER + inner;
-            sum += (A)get(x[at]);
-            put(y[at], sum);
-        }
-    }
-}

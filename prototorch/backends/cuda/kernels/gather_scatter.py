@@ -1,4 +1,4 @@
-"""Gathers by an index, sums at constant indices and cumulative sums, in a fixed order, without atomics."""
+"""Gathers by an index, and sums at constant indices, in a fixed order, without atomics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_PICKS = 32  #: added in a row; more of them are sorted (`index_rows`)
 
 
 def _gather_source(x: Spec, largest: int, labels: str = "i32", **sizes: int) -> str:
-    numbers = {"INNER": 1, "COUNT": 1, "ROWS": 1, "WIDTH": 1, "PICKS": 1, "REVERSE": 0, **sizes}
+    numbers = {"INNER": 1, "COUNT": 1, "ROWS": 1, "WIDTH": 1, "PICKS": 1, **sizes}
     missing = "NOT_A_NUMBER" if x.is_float else "0"
     return kernel_source("gather_scatter", largest, X=c_type(x), L=labels, MISSING=missing, **numbers)
 
@@ -116,14 +116,3 @@ def static_scatter_add(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Launch
     return LaunchSequence(
         grid_stride_launch(source, "rows_to", y.size, index_scalar(y.size, largest), InputArg(0), OutputArg(0), *lists)
     )
-
-
-@cuda_kernel("cumsum")
-def cumsum(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Cumulative sums along an axis, one thread for each row."""
-    (x,) = ins
-    (axis,) = normalize_axes(attrs["axis"], x.ndim)
-    count, inner = x.shape[axis], prod(x.shape[axis + 1 :])
-    source = _gather_source(x, x.size, COUNT=count, INNER=inner, REVERSE=int(attrs.get("reverse", False)))
-    n = x.size // count
-    return LaunchSequence(grid_stride_launch(source, "cumsum", n, index_scalar(n, x.size), InputArg(0), OutputArg(0)))

@@ -6,6 +6,7 @@ does not depend on how often a row occurs.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -55,30 +56,53 @@ def _parameters(indices: Specs) -> str:
     return ", ".join(f"const {c_type(s)}* i{k}" for k, s in enumerate(indices))
 
 
-def _geometry(x: Spec, axes: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """outer, rows, inner of an array whose indexed axes are adjacent; None where they are not."""
+@dataclass(frozen=True)
+class _IndexedArray:
+    """An array as [outer, rows, inner], the indexed axes being the rows; ``address``: C of the offset of element ``c``
+    of ``row`` of ``o``."""
+
+    outer: int
+    rows: int
+    inner: int
+    address: str
+
+
+def _as_rows(x: Spec, axes: tuple[int, ...]) -> _IndexedArray:
+    """Adjacent axes are rows where they lie; separated ones are in front, as in the op's result."""
     axes = tuple(a % x.ndim for a in axes)
-    if axes != tuple(range(axes[0], axes[-1] + 1)):
-        return None
-    return prod(x.shape[: axes[0]]), prod(x.shape[a] for a in axes), prod(x.shape[axes[-1] + 1 :])
+    rows = prod(x.shape[a] for a in axes)
+    if axes == tuple(range(axes[0], axes[-1] + 1)):
+        inner = prod(x.shape[axes[-1] + 1 :])
+        return _IndexedArray(prod(x.shape[: axes[0]]), rows, inner, f"(o * {rows}u + row) * {inner}u + c")
+    rest = tuple(a for a in range(x.ndim) if a not in axes)
+    terms, strides = [], contiguous_strides(x)
+    for name, group in (("row", axes), ("c", rest)):
+        below = prod(x.shape[a] for a in group)
+        for a in group:
+            below //= x.shape[a]
+            terms.append(f"{name} / {below}u % {x.shape[a]}u * {strides[a]}u")
+    return _IndexedArray(1, rows, prod(x.shape[a] for a in rest), " + ".join(terms))
 
 
 @cuda_kernel("advanced_index")
 def advanced_index(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """The elements at arrays of indices along adjacent axes."""
+    """The elements at arrays of indices."""
     x, indices, y = ins[0], ins[1:], outs[0]
-    geometry = _geometry(x, attrs["axes"])
-    if geometry is None:
-        return None
-    _, rows, inner = geometry
+    table = _as_rows(x, attrs["axes"])
+    inner = table.inner
     count, largest = prod(np.broadcast_shapes(*(s.shape for s in indices))), max(x.size, y.size)
     missing = "(A)NOT_A_NUMBER" if x.is_float else "(A)0"
-    body = f"""{_HEAD}KERNEL advanced_index(index n, const X* x, {_parameters(indices)}, X* y) {{
+    body = f"""{_HEAD}FN index element_of(index o, index row, index c) {{ return {table.address}; }}
+FN X read_row(const X* x, index o, index c, index p, {_parameters(indices)}) {{
+    {_row_code(indices, tuple(x.shape[a] for a in attrs["axes"]))}
+    X missing;
+    put(missing, {missing});
+    return inside ? x[element_of(o, (index)row, c)] : missing;
+}}
+KERNEL advanced_index(index n, const X* x, {_parameters(indices)}, X* y) {{
     EACH(e, n) {{
-        const index c = e % {inner}, p = e / {inner} % {count}u, o = e / {inner} / {count}u;
-        {_row_code(indices, tuple(x.shape[a] for a in attrs["axes"]))}
-        if (inside) y[e] = x[(o * {rows}u + (index)row) * {inner} + c];
-        else put(y[e], {missing});
+        const index c = e % {inner}u, p = e / {inner}u % {count}u, o = e / {inner}u / {count}u;
+        y[e] = read_row(x, o, c, p{"".join(f", i{k}" for k in range(len(indices)))});
     }}
 }}
 """
@@ -89,23 +113,20 @@ def advanced_index(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequ
 
 @cuda_kernel("index_put")
 def index_put(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
-    """Values written to, or joined with, the elements at arrays of indices along adjacent axes."""
+    """Values written to, or joined with, the elements at arrays of indices."""
     x, indices = ins[0], ins[2:]
-    geometry = _geometry(x, attrs["axes"])
-    if geometry is None:
-        return None
-    outer, rows, inner = geometry
+    table = _as_rows(x, attrs["axes"])
     count = prod(np.broadcast_shapes(*(s.shape for s in indices)))
     code = _row_code(indices, tuple(x.shape[a] for a in attrs["axes"]))
     reduce = attrs.get("reduce", "set")
     index_args = tuple(InputArg(2 + k) for k in range(len(indices)))
-    return scatter_rows(
-        x, (outer, count, inner, rows), indices, index_args, code, InputArg(1), reduce, joins_input=True
-    )
+    sizes = table.outer, count, table.inner, table.rows
+    return scatter_rows(x, sizes, indices, index_args, code, InputArg(1), reduce, True, table.address)
 
 
 def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, index_args: tuple[Any, ...], row_code: str,
-                 values: Any, reduce: str, joins_input: bool = False) -> LaunchSequence | None:  # fmt: skip
+                 values: Any, reduce: str, joins_input: bool = False,
+                 address: str = "") -> LaunchSequence | None:  # fmt: skip
     """Rows of values [outer, count, inner] reduced into the output [outer, rows, inner]; None for too many of them.
 
     Args:
@@ -116,6 +137,7 @@ def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, inde
         values: the argument of the values.
         reduce: one of `segment_reduce.REDUCTIONS`.
         joins_input: whether the first input holds what the output begins with, instead of zeros.
+        address: see `segment_reduce.segment_reduce`.
     """
     outer, count, inner, rows = sizes
     size = outer * rows * inner
@@ -123,7 +145,15 @@ def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, inde
         return None
     sort = plan_sort(count, rows.bit_length())
     launches, end = segment_reduce(
-        x, sizes, sort, values, OutputArg(0), reduce, joins_input and reduce != "set", max(size, outer * count * inner)
+        x,
+        sizes,
+        sort,
+        values,
+        OutputArg(0),
+        reduce,
+        joins_input and reduce != "set",
+        max(size, outer * count * inner),
+        address,
     )
     begin = "if (i < size && old != out) out[i] = old[i];" if joins_input else "if (i < size) put(out[i], (A)0);"
     body = f"""{_HEAD}KERNEL begin_rows(index n, index size, index count, {_parameters(indices)}, u32* keys,

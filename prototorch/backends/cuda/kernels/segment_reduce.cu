@@ -1,13 +1,15 @@
 // Rows that are sorted by their keys are joined, key by key, in a fixed order: a thread joins the runs of equal keys in
 // CHUNK neighbours, writes those that end inside, and hands on its first and its last run as two rows of the next level.
-// Values are [outer, count, INNER], out is [outer, ROWS, INNER]; a key of at least ROWS is dropped.
+// Values are [outer, count, INNER]; ADDRESS says where element c of a row of out lies, by o and row; a key of at least
+// ROWS is dropped.
 #define NONE ((K)-1)
 #define AHEAD 8
 typedef typename arithmetic<X>::type A;
 
 FN void write_run(X* out, K key, index o, index c, A v) {
     if (key >= ROWS) return;
-    X& to = out[(o * ROWS + (index)key) * INNER + c];
+    const index row = (index)key;
+    X& to = out[ADDRESS];
 #if ONTO
     put(to, (A)(JOIN((A)get(to), v)));
 #else

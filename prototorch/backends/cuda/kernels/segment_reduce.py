@@ -29,7 +29,7 @@ _BOOL = {"set": "b", "sum": "a | b", "prod": "a & b", "amax": "a | b", "amin": "
 
 
 def segment_reduce(x: Spec, sizes: tuple[int, int, int, int], keys: KeySort, values: Any, out: Any, reduce: str,
-                   joins_out: bool, largest: int) -> tuple[list[KernelLaunch], int]:  # fmt: skip
+                   joins_out: bool, largest: int, address: str = "") -> tuple[list[KernelLaunch], int]:  # fmt: skip
     """The launches that write the reduced rows of each key, and the end of the workspace they take.
 
     Args:
@@ -41,6 +41,7 @@ def segment_reduce(x: Spec, sizes: tuple[int, int, int, int], keys: KeySort, val
         joins_out: whether what is in ``out`` is the first value of each row; else rows are overwritten. Rows without a
             key are not touched.
         largest: the largest number of elements among the arrays.
+        address: C of the offset in out of element ``c`` of ``row`` of ``o``, where it is not [outer, rows, inner].
 
     The work is that of ``count`` rows whatever the keys are: a run of equal keys is reduced in chunks of 64, their
     results again in chunks, and so on.
@@ -49,6 +50,7 @@ def segment_reduce(x: Spec, sizes: tuple[int, int, int, int], keys: KeySort, val
     table = _BOOL if x.dtype == "bool" else REDUCTIONS
     source = kernel_source(
         "segment_reduce", largest, X=c_type(x), K=keys.key_type, INNER=inner, ROWS=rows, ONTO=int(joins_out),
+        ADDRESS=address or f"(o * {rows}u + row) * {inner}u + c",
         **{"JOIN(a, b)": f"({table[reduce]})"},
     )  # fmt: skip
     item = 8 if x.dtype in ("float64", "int64", "uint64") else max(4, ITEM_BYTES[x.dtype])
