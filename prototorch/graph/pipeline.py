@@ -34,6 +34,7 @@ from prototorch.graph.passes.layout_assignment import assign_layouts
 from prototorch.graph.passes.prepack import prepack_weights
 from prototorch.graph.passes.rematerialization import rematerialize
 from prototorch.graph.passes.runtime_constant_folding import mark_setup_nodes
+from prototorch.graph.passes.save_attention_stats import save_attention_stats
 from prototorch.graph.passes.save_gates import save_gates
 from prototorch.graph.verify import verify
 
@@ -89,6 +90,7 @@ PIPELINE = tuple(
         (hoist_activation_gradient, "derivatives are applied while gradients are small, before fusion", _can_fuse),
         (use_ghost_norm, "clipping by norm must not force large gradients into memory", _can_fuse),
         (save_gates, "the backward pass of a recurrent layer need not compute its gates again", _can_fuse),
+        (save_attention_stats, "the gradient of attention need not compute its softmax's sums again", _can_fuse),
         (fold_gradient_casts, "updates read low-precision gradients without a float32 copy", _can_fuse),
         (
             fuse_norm_activation_gradient,

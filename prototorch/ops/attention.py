@@ -19,7 +19,7 @@ from prototorch.ops.shape import transpose
 from prototorch.ops.softmax import softmax, softmax_grad
 from prototorch.spec import Spec
 
-_MASKED_SCORE = -1e9  # the score of a masked key: its weight underflows to 0, and no row becomes NaN
+MASKED_SCORE = -1e9  # the score of a masked key: its weight underflows to 0, and no row becomes NaN
 
 
 class AttentionWeights(Op):
@@ -38,26 +38,35 @@ class AttentionWeights(Op):
         return Spec(shape, q.dtype)
 
     def decompose(self, q: Any, k: Any, *mask: Any, causal: bool = False, scale: float | None = None) -> Any:
-        scores = matmul(q, k, transpose_b=True) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
-        far = np.asarray(_MASKED_SCORE, dtype=q.dtype)
-        if causal:
-            t, s = q.shape[2], k.shape[2]
-            visible = LazyArray((t, s), "bool", lambda: np.tril(np.ones((t, s), bool), s - t))
-            scores = where(visible, scores, far)
-        for m in mask:
-            scores = where(m, scores, far)
-        return softmax(scores)
+        return softmax(masked_scores(q, k, mask, causal, scale))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         q, k = inputs[:2]
-        scale = attrs.get("scale")
-        g = softmax_grad(grads[0], outputs[0]) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+        g = softmax_grad(grads[0], outputs[0]) * attention_scale(q, attrs.get("scale"))
         dq = matmul(g, k) if needs[0] else None
         dk = matmul(g, q, transpose_a=True) if needs[1] else None
         return [dq, dk, *[None] * (len(inputs) - 2)]
 
 
 attention_weights = AttentionWeights()
+
+
+def masked_scores(q: Any, k: Any, masks: Sequence[Any], causal: bool, scale: float | None) -> Any:
+    """q k^T * scale [N, H, T, S], with ``MASKED_SCORE`` for keys that are not attended to; as `AttentionWeights`."""
+    scores = matmul(q, k, transpose_b=True) * attention_scale(q, scale)
+    hidden_score = np.asarray(MASKED_SCORE, dtype=q.dtype)
+    if causal:
+        t, s = q.shape[2], k.shape[2]
+        visible = LazyArray((t, s), "bool", lambda: np.tril(np.ones((t, s), bool), s - t))
+        scores = where(visible, scores, hidden_score)
+    for mask in masks:
+        scores = where(mask, scores, hidden_score)
+    return scores
+
+
+def attention_scale(q: Any, scale: float | None) -> float:
+    """The factor of the scores: 1 / sqrt(D) by default."""
+    return scale if scale is not None else 1 / math.sqrt(q.shape[-1])
 
 
 class AttentionHeads(Op):
@@ -90,12 +99,12 @@ class AttentionHeads(Op):
 
     def decompose(self, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
                   rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
-        q, k, v = map(_swap_heads_and_time, (q, k, v))
+        q, k, v = map(swap_heads_and_time, (q, k, v))
         mask, key = split_attention_inputs(rest, rate)
         weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
         if rate:
             weights = dropout(weights, *key, rate=rate, site=site)
-        return _swap_heads_and_time(matmul(weights, v))
+        return swap_heads_and_time(matmul(weights, v))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         input_grads = attention_heads_grad(grads[0], *inputs, **attrs)
@@ -115,15 +124,15 @@ class AttentionHeadsGrad(Op):
 
     def decompose(self, g: Any, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
                   rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
-        g, q, k, v = map(_swap_heads_and_time, (g, q, k, v))
+        g, q, k, v = map(swap_heads_and_time, (g, q, k, v))
         mask, key = split_attention_inputs(rest, rate)
         weights = dropped = attention_weights(q, k, *mask, causal=causal, scale=scale)
         by_weights = matmul(g, v, transpose_b=True)
         if rate:
             dropped, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
-        by_scores = softmax_grad(by_weights, weights) * (scale if scale is not None else 1 / math.sqrt(q.shape[-1]))
+        by_scores = softmax_grad(by_weights, weights) * attention_scale(q, scale)
         dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
-        return tuple(map(_swap_heads_and_time, (dq, dk, matmul(dropped, g, transpose_a=True))))
+        return tuple(map(swap_heads_and_time, (dq, dk, matmul(dropped, g, transpose_a=True))))
 
 
 def split_attention_inputs(rest: Sequence[Any], rate: float) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -131,7 +140,7 @@ def split_attention_inputs(rest: Sequence[Any], rate: float) -> tuple[Sequence[A
     return (rest[:-1], rest[-1:]) if rate else (rest, ())
 
 
-def _swap_heads_and_time(x: Any) -> Any:
+def swap_heads_and_time(x: Any) -> Any:
     """[N, T, H, D] as [N, H, T, D], or back."""
     return transpose(x, order=(0, 2, 1, 3))
 

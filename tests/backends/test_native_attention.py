@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from prototorch import ops
+
 native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 check = native_check.check
 
@@ -15,6 +17,14 @@ TOLERANCE = {"rtol": 2e-5, "atol": 1e-5}
 
 def numbers(*shape, seed=0):
     return np.asarray(np.random.default_rng(seed).normal(size=shape), "float32")
+
+
+def check_with_stats(g, *inputs, **attrs):
+    """The pair that a plan uses: the gradient from what the forward pass has saved."""
+    check("attention_heads_with_stats", *inputs, **attrs, **TOLERANCE)
+    saved = ops.attention_heads_with_stats.reference(np, *inputs, **attrs)
+    if inputs[1].shape[1] > 1:  # of one key, the gradients of the scores are 0 but for roundings
+        check("attention_heads_with_stats_grad", g, *inputs, *saved, **attrs, **TOLERANCE)
 
 
 def masks_of(kind, n, t, s, h):
@@ -32,6 +42,7 @@ def test_attention_and_its_gradient(bits, size, kind):
     for attrs in ({"causal": kind != "keys"}, {"scale": 0.3}):  # with masks that hide all keys of some queries
         check("attention_heads", q, k, v, *masks, **attrs, **TOLERANCE)
         check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs, **TOLERANCE)
+        check_with_stats(numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +66,23 @@ def test_dropout_inside(bits, size, rate):
         attrs |= {"rate": rate, "site": 2**63 + 5}
         check("attention_heads", q, k, v, *given, key, **attrs, **TOLERANCE)
         check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *given, key, **attrs, **TOLERANCE)
+        check_with_stats(numbers(n, t, h, e, seed=3), q, k, v, *given, key, **attrs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_the_pair_that_saves_statistics_gives_what_the_other_gives(dtype, rate):
+    """Also for queries that see no key, whose weights are equal."""
+    q, k, v, g = (numbers(2, 7, 3, 4, seed=i).astype(dtype) for i in range(4))
+    mask = np.random.default_rng(7).random((2, 1, 7, 7)) < 0.5
+    mask[:, :, 3:5] = False
+    inputs, attrs = (q, k, v, mask), {"causal": True}
+    if rate:
+        inputs, attrs = (*inputs, np.array([7, 3], np.uint64)), attrs | {"rate": rate, "site": 5}
+    expected = ops.attention_heads.reference(np, *inputs, **attrs)
+    saved = ops.attention_heads_with_stats.reference(np, *inputs, **attrs)
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-12}
+    np.testing.assert_allclose(saved[0], expected, **tolerance)
+    grads = ops.attention_heads_grad.reference(np, g, *inputs, **attrs)
+    for a, b in zip(ops.attention_heads_with_stats_grad.reference(np, g, *inputs, *saved, **attrs), grads, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)

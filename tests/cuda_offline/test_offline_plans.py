@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -91,6 +92,19 @@ def test_fused_attention_is_accepted(dtype, mask, causal):
     attrs = {"causal": causal, "scale": None}
     assert backend.choose_kernel(OPS["attention_heads"], ins, (q,), attrs).family == "cudnn"
     assert backend.choose_kernel(OPS["attention_heads_grad"], (q, *ins), (q, q, q), attrs).family == "cudnn"
+    outs = q, Spec((4, 2, 24))
+    assert backend.choose_kernel(OPS["attention_heads_with_stats"], ins, outs, attrs).family == "cudnn"
+    grad = OPS["attention_heads_with_stats_grad"]
+    assert backend.choose_kernel(grad, (q, *ins, *outs), (q, q, q), attrs).family == "cudnn"
+
+
+@pytest.mark.parametrize("name", ["gpt", "transformer", "vit"])
+def test_a_training_step_runs_the_forward_engine_of_attention_once(name):
+    device = make_offline_device("bf16")
+    train = plans(name, device)[0]
+    counts = Counter(step.node.op.name for step in train.steps if "attention" in step.node.op.name)
+    assert counts.keys() == {"attention_heads_with_stats", "attention_heads_with_stats_grad"}
+    assert len(set(counts.values())) == 1
 
 
 CONVOLUTIONS = [

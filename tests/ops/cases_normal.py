@@ -210,6 +210,23 @@ def heads(q, k, v, *mask, kept=1.0, random_key=False, rate=0.0, site=0, **option
     return (weights(q, k, *mask, **options) * kept @ v).transpose(1, 2)
 
 
+def with_stats(expected):
+    """An oracle of the heads with the logarithms of the sums of the scores' exponentials."""
+
+    def both(q, k, v, *mask, causal=False, scale=None, rate=0.0, site=0):
+        q_heads, k_heads = q.transpose(1, 2), k.transpose(1, 2)
+        scores = q_heads @ k_heads.mT * (scale if scale is not None else q.shape[-1] ** -0.5)
+        masks = mask[:-1] if rate else mask
+        if causal:
+            masks = (*masks, torch.ones(scores.shape[2:], dtype=torch.bool).tril(scores.shape[3] - scores.shape[2]))
+        for m in masks:
+            scores = scores.masked_fill(~m, -math.inf)
+        attrs = {"causal": causal, "scale": scale} | ({"rate": rate, "site": site} if rate else {})
+        return expected(q, k, v, *mask, **attrs), torch.logsumexp(scores, 3)
+
+    return both
+
+
 def kept_weights(shape, key, rate, site):
     """The factors of dropout, from NumPy's own generator."""
     generator = np.random.Philox(key=np.array([key[0], site]), counter=np.array([0, 0, key[1], 0]))
@@ -231,5 +248,11 @@ for (n, h, t, s, d, e), options, mask in [
     key, random = np.array([3, 5], np.uint64), {"rate": 0.3, "site": 7}
     dropped = partial(heads, kept=kept_weights((n, h, t, s), key, **random), random_key=True)
     case("attention_heads", *given, key, attrs=options | random, oracle=peer(dropped))
+    for inputs, more, expected in ((given, {}, heads), ((*given, key), random, dropped)):
+        attrs = options | more
+        case("attention_heads_with_stats", *inputs, attrs=attrs, gradient=False, oracle=peer(with_stats(expected)))
+        outputs = peer(with_stats(expected))(*inputs, **attrs)
+        case("attention_heads_with_stats_grad", normal(n, t, h, e, seed=3), *inputs, *outputs, attrs=attrs,
+             gradient=False, oracle=lambda *a, known=expected, **o: tape(known, 3)(*a[:-2], **o))  # fmt: skip
     case("attention_heads_grad", normal(n, t, h, e, seed=3), *given, key, attrs=options | random,
          oracle=tape(dropped, 3))  # fmt: skip

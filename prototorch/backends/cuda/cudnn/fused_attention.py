@@ -1,6 +1,6 @@
 """Multi-head attention by cuDNN's fused engines (FlashAttention; Dao et al., 2022), for 16-bit dtypes: the weights
-[T, S] are not written. The gradient runs the forward engine again for its statistics. Other dtypes use products and the
-masked softmax of `attention`."""
+[T, S] are not written. In a plan the forward engine saves the statistics of the rows for the gradient; the gradient
+alone runs the forward engine again for them. Other dtypes use products and the masked softmax of `attention`."""
 
 from __future__ import annotations
 
@@ -83,24 +83,50 @@ class _AttentionGraphs:
         """The conversion of the mask; ``mask_index`` is its index among the inputs."""
         return [] if self.mask_launch is None else [(self.mask_launch, [InputArg(mask_index)], [self.bias])]
 
-    def forward(self, o: Spec, statistics: bool) -> Any:
-        """The plan of the forward engine as a runner of [q, k, v, (bias)] to [o, (stats)]."""
-        n, t, h, _ = self.specs[0].shape
-        tensors = [*self.ports, ("o", _heads_first_desc(o))]
-        bindings: dict[str, Any] = {"q": InputArg(0), "k": InputArg(1), "v": InputArg(2), "o": OutputArg(0)}
-        if self.bias is not None:
-            bindings["bias"] = InputArg(3)
-        if statistics:
-            tensors.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
-            bindings["stats"] = OutputArg(1)
-        outputs = ("o", "stats") if statistics else ("o",)
-        return make_graph_kernel(GraphDesc("sdpa", tuple(tensors), outputs, self.attrs), self.ins, bindings)
+    def operands(self, first: int) -> list[Any]:
+        """The engine's inputs q, k, v, (bias); ``first`` is the index of q among the op's."""
+        return [InputArg(first), InputArg(first + 1), InputArg(first + 2), *([] if self.bias is None else [self.bias])]
+
+    def forward(self, o: Spec, saves_stats: bool) -> Any:
+        """The plan of the forward engine as a runner of `operands` to [o, (stats)]; None where there is none."""
+        outputs = {"o": _heads_first_desc(o)} | ({"stats": self._stats_desc} if saves_stats else {})
+        return self._graph_kernel("sdpa", {}, outputs, self.attrs)
+
+    def backward(self, g: Spec) -> Any:
+        """The plan of the backward engine as a runner of [*operands, o, g, stats] to [dq, dk, dv]; None where there is
+        none."""
+        if g.dtype != self.specs[0].dtype or g.layout:
+            return None
+        inputs = {"o": _heads_first_desc(g), "g": _heads_first_desc(g), "stats": self._stats_desc}
+        outputs = {f"d{name}": _heads_first_desc(s) for name, s in zip("qkv", self.specs, strict=True)}
+        # no note bars the engine that is not deterministic
+        attrs = (*self.attrs, ("deterministic", current_device().deterministic))
+        return self._graph_kernel("sdpa_backward", inputs, outputs, attrs)
+
+    def _graph_kernel(
+        self,
+        kind: str,
+        inputs: dict[str, TensorDesc],
+        outputs: dict[str, TensorDesc],
+        attrs: tuple[tuple[str, Any], ...],
+    ) -> Any:
+        tensors = dict(self.ports) | inputs
+        bindings: dict[str, Any] = {name: InputArg(i) for i, name in enumerate(tensors)}
+        bindings |= {name: OutputArg(i) for i, name in enumerate(outputs)}
+        desc = GraphDesc(kind, (*tensors.items(), *outputs.items()), tuple(outputs), attrs)
+        specs = [Spec(tensor.dims, tensor.dtype) for tensor in tensors.values()]
+        return make_graph_kernel(desc, specs, bindings)
 
     @property
-    def ins(self) -> Specs:
-        """The specs of the engine's inputs."""
-        extra = () if self.bias is None else (Spec(tuple(self.bias.shape), self.specs[0].dtype),)
-        return (*self.specs, *extra)
+    def stats(self) -> Spec:
+        """The statistics of the rows."""
+        n, t, h, _ = self.specs[0].shape
+        return Spec((n, h, t))
+
+    @property
+    def _stats_desc(self) -> TensorDesc:
+        n, h, t = self.stats.shape
+        return tensor_desc(self.stats, (n, h, t, 1), (h * t, t, 1, 1))
 
 
 @kernel("cuda", "attention_heads")
@@ -110,11 +136,28 @@ def attention_heads(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
         return None
     q, k, v, *masks = ins
     heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
-    forward = heads.forward(outs[0], False) if heads.fits else None
+    forward = heads.forward(outs[0], len(outs) > 1) if heads.fits else None
     if forward is None:
         return None
-    operands = [InputArg(0), InputArg(1), InputArg(2), *([] if heads.bias is None else [heads.bias])]
-    return _KernelSteps(*heads.steps(3), (forward, operands, [OutputArg(0)]))
+    return _KernelSteps(*heads.steps(3), (forward, heads.operands(0), list(map(OutputArg, range(len(outs))))))
+
+
+#: also writes the statistics [N, H, T] of the rows
+kernel("cuda", "attention_heads_with_stats")(attention_heads)
+
+
+@kernel("cuda", "attention_heads_with_stats_grad")
+def attention_heads_with_stats_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
+    """The backward engine, which reads what the forward engine has saved."""
+    if attrs.get("rate"):
+        return None
+    g, q, k, v, *masks, _, _ = ins
+    heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
+    backward = heads.backward(g) if heads.fits else None
+    if backward is None:
+        return None
+    saved = [InputArg(len(ins) - 2), InputArg(0), InputArg(len(ins) - 1)]
+    return _KernelSteps(*heads.steps(4), (backward, [*heads.operands(1), *saved], list(map(OutputArg, range(3)))))
 
 
 @kernel("cuda", "attention_heads_grad")
@@ -124,28 +167,15 @@ def attention_heads_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Kern
         return None
     g, q, k, v, *masks = ins
     heads = _AttentionGraphs(q, k, v, tuple(masks), attrs)
-    if not heads.fits or g.dtype != q.dtype:
-        return None
-    n, t, h, _ = q.shape
-    tensors = [*heads.ports, ("o", _heads_first_desc(g)), ("g", _heads_first_desc(g))]
-    tensors.append(("stats", TensorDesc((n, h, t, 1), (h * t, t, 1, 1), "float32")))
-    tensors += [(f"d{name}", _heads_first_desc(s)) for name, s in zip("qkv", (q, k, v), strict=True)]
-    names = [name for name, _ in tensors]
-    input_names = [name for name in names if name not in ("dq", "dk", "dv")]
-    bindings: dict[str, Any] = {name: InputArg(i) for i, name in enumerate(input_names)}
-    bindings.update({"dq": OutputArg(0), "dk": OutputArg(1), "dv": OutputArg(2)})
-    grad_attrs = (*heads.attrs, ("deterministic", current_device().deterministic))
-    request = GraphDesc("sdpa_backward", tuple(tensors), ("dq", "dk", "dv"), grad_attrs)
-    stats = Spec((n, h, t, 1))
-    backward = make_graph_kernel(request, (*heads.ins, g, g, stats), bindings)
-    forward = heads.forward(g, True)
+    backward = heads.backward(g) if heads.fits else None
+    forward = None if backward is None else heads.forward(g, True)
     if backward is None or forward is None:
         return None
     device = current_device()
-    o, stats_buffer = device.empty(g.shape, g.dtype), device.empty(stats.shape, stats.dtype)
-    operands = [InputArg(1), InputArg(2), InputArg(3), *([] if heads.bias is None else [heads.bias])]
+    o, stats = device.empty(g.shape, g.dtype), device.empty(heads.stats.shape, heads.stats.dtype)
+    operands = heads.operands(1)
     return _KernelSteps(
         *heads.steps(4),
-        (forward, operands, [o, stats_buffer]),
-        (backward, [*operands, o, InputArg(0), stats_buffer], [OutputArg(0), OutputArg(1), OutputArg(2)]),
+        (forward, operands, [o, stats]),
+        (backward, [*operands, o, InputArg(0), stats], list(map(OutputArg, range(3)))),
     )

@@ -2,13 +2,14 @@
 
 A work item is one head of one sample, or a block of its queries. Keys are transposed once for it, so that the scores of
 a row are vectors along the keys. A block holds whole rows, so that softmax is the usual one: maximum, exponentials and
-their sum. The gradient recomputes the weights (Chen et al., 2016; Rabe and Staats, 2021) and adds to those of keys and
-values block by block.
+their sum. The gradient recomputes the weights (Chen et al., 2016; Rabe and Staats, 2021), in a plan from statistics
+that the forward pass saves (Dao et al., 2022), and adds to those of keys and values block by block.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from prototorch.backends.cpu.native.kernels.gemm.gemm_microkernel import (
 from prototorch.backends.cpu.native.kernels.reduce.softmax import sum_row
 from prototorch.backends.cpu.native.thread_pool import ParallelTask
 from prototorch.ops.attention import split_attention_inputs
+from prototorch.ops.attention_with_stats import NO_KEY_STATISTIC
+from prototorch.spec import Spec
 
 __all__ = ["AttentionScores", "AttentionShape", "attention_shape", "block_rows"]
 
@@ -115,15 +118,14 @@ class AttentionScores:
                  lambda r, c, value, mask: to.store(value, r * p.score_stride + c), None, True,
                  visible if isinstance(visible, Int64) else None)  # fmt: skip
 
-    def softmax(self, row: Int64, query: Int64, sample: Int64, head: Int64, visible: Any) -> Num:
-        """Replace a row's products by exp(score - max) and return their sum."""
+    def masked_row(self, row: Int64, query: Int64, sample: Int64, head: Int64) -> Callable[[Int64, Mask], Num]:
+        """Return a function that loads a vector of a row's products as scores, with those of hidden keys replaced."""
         k, p = self.k, self.p
         line = self.weights + row * p.score_stride
-        best = k.variable(k.num(float("-inf")).splat(k.lanes))
         masks = [self._mask_row(m, shape, sample, head, query) for m, shape in zip(self.masks, p.masks, strict=True)]
         far = k.num(_MASKED_SCORE).splat(k.lanes)
 
-        def score(i: Int64, mask: Mask) -> None:
+        def score(i: Int64, mask: Mask) -> Num:
             value = line.load(i, k.lanes) * p.scale
             if p.causal:
                 key_index = k.iota(k.lanes) + k.num(i, "int32").splat(k.lanes)
@@ -131,11 +133,24 @@ class AttentionScores:
             for m, shape in zip(masks, p.masks, strict=True):
                 is_allowed = m.load(i, k.lanes, mask) if shape[3] > 1 else m.load().splat(k.lanes)
                 value = k.select(is_allowed, value, far)
+            return value
+
+        return score
+
+    def softmax(self, row: Int64, query: Int64, sample: Int64, head: Int64, visible: Any) -> tuple[Num, Num]:
+        """Replace a row's products by exp(score - max); return their sum, and the largest score."""
+        k = self.k
+        line = self.weights + row * self.p.score_stride
+        best = k.variable(k.num(float("-inf")).splat(k.lanes))
+        score = self.masked_row(row, query, sample, head)
+
+        def compare(i: Int64, mask: Mask) -> None:
+            value = score(i, mask)
             line.store(value, i)
             larger = value > best.value
             best.value = k.select(larger if mask is None else larger & mask, value, best.value)
 
-        k.for_each_vector(visible, score)
+        k.for_each_vector(visible, compare)
         top = k.reduce_max(best.value)
 
         def power(i: Int64, mask: Mask) -> Num:
@@ -143,7 +158,7 @@ class AttentionScores:
             line.store(e, i)
             return e
 
-        return sum_row(k, visible, power)
+        return sum_row(k, visible, power), top
 
     def _mask_row(self, mask: Pointer, shape: tuple[int, ...], *at: Int64) -> Pointer:
         for axis, i in enumerate(at):
@@ -168,13 +183,14 @@ def block_rows(p: AttentionShape, first: Int64) -> Any:
     return p.query_block if p.t % p.query_block == 0 else (p.t - first).minimum(p.query_block)
 
 
-def _forward(k: KernelBuilder, p: AttentionShape) -> None:
+def _forward(k: KernelBuilder, p: AttentionShape, saves_stats: bool) -> None:
     q, key, v = (k.pointer(i) for i in range(3))
+    stats = k.pointer(4 + p.inputs) if saves_stats else None
     out, masks = k.pointer(3 + p.inputs), [k.pointer(3 + i, "bool") for i in range(len(p.masks))]
     keys, weights = k.local, k.local + p.d * p.score_stride
     words = weights + p.query_block * p.score_stride
     factors = words + p.dropout_bytes // 4
-    dropout = row_dropout(k, p.dropout, 2 + p.inputs, words)
+    dropout = row_dropout(k, p.dropout, 2 + p.inputs, words, outputs=1 + saves_stats)
     scores = AttentionScores(k, p, masks, keys, weights)
     height = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.e, k.lanes)
 
@@ -189,7 +205,11 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
             y = out + ((sample * p.t + first) * (p.h * p.e) + head * p.e)
             scores.multiply(MatrixView(x, p.h * p.d, 1), keys, p.d, rows, visible, weights)
             with k.range(rows) as row:
-                factors.store(k.num(1.0) / scores.softmax(row, first + row, sample, head, visible), row)
+                total, top = scores.softmax(row, first + row, sample, head, visible)
+                factors.store(k.num(1.0) / total, row)
+                if stats is not None:
+                    stat = k.select(top < NO_KEY_STATISTIC, top, top + exp_log.log(k, total))
+                    stats.store(stat, (sample * p.h + head) * p.t + first + row)
                 if dropout is not None:
                     dropout.draw(((sample * p.h + head) * p.t + first + row) * p.s, visible)
                     line = weights + row * p.score_stride
@@ -214,31 +234,54 @@ def _forward(k: KernelBuilder, p: AttentionShape) -> None:
 
 @native_kernel("attention_heads")
 def attention_heads(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
-    """softmax(q k^T scale) v for each head."""
+    """softmax(q k^T scale) v for each head; with a second output also the statistics of the rows."""
     p = attention_shape(ins, attrs, False)
     if p is None:
         return None
-    kernel, items = kernel_code(_forward, p), p.n * p.h * p.items_per_head
+    kernel, items = kernel_code(_forward, p, len(outs) > 1), p.n * p.h * p.items_per_head
     local = 4 * ((p.d + p.query_block) * p.score_stride + p.query_block) + p.dropout_bytes
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 16 else 1
     site = _site_arguments(p, attrs)
     return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o, *site), items, grain, local)])
 
 
+native_kernel("attention_heads_with_stats")(attention_heads)
+
+
 def _site_arguments(p: AttentionShape, attrs: Attrs) -> tuple[int, ...]:
     return () if p.dropout is None else (site_argument(attrs["site"]),)
 
 
-def _backward(k: KernelBuilder, p: AttentionShape) -> None:
+def _backward(k: KernelBuilder, p: AttentionShape, has_stats: bool) -> None:
     g, q, key, v = (k.pointer(i) for i in range(4))
     masks = [k.pointer(4 + i, "bool") for i in range(len(p.masks))]
-    dq, dk, dv = (k.pointer(4 + p.inputs + i) for i in range(3))
+    first_output = 4 + p.inputs + 2 * has_stats
+    y, stats = k.pointer(first_output - 2), k.pointer(first_output - 1)  # with has_stats
+    dq, dk, dv = (k.pointer(first_output + i) for i in range(3))
     keys, values = k.local, k.local + p.d * p.score_stride
     weights = values + p.e * p.score_stride
     score_grads = weights + p.query_block * p.score_stride
-    dropout = row_dropout(k, p.dropout, 3 + p.inputs, score_grads + p.query_block * p.score_stride, outputs=3)
+    dropout = row_dropout(k, p.dropout, 3 + p.inputs, score_grads + p.query_block * p.score_stride,
+                          outputs=3 + 2 * has_stats)  # fmt: skip
     scores = AttentionScores(k, p, masks, keys, weights)
     height_d = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.d, k.lanes)
+
+    def softmax_grad_from_stats(row: Int64, query: Int64, sample: Int64, head: Int64, visible: Any) -> None:
+        """Replace a row's products by weights and their gradient by that of the scores, in one sweep."""
+        line, grad_line = weights + row * p.score_stride, score_grads + row * p.score_stride
+        stat = stats.load((sample * p.h + head) * p.t + query)
+        factor = k.select(stat < NO_KEY_STATISTIC, k.num(1 / p.s), k.num(1.0))
+        at = ((sample * p.t + query) * p.h + head) * p.e
+        dot = sum_row(k, p.e, lambda i, mask: (g + at).load(i, k.lanes, mask) * (y + at).load(i, k.lanes, mask))
+        score = scores.masked_row(row, query, sample, head)
+
+        def weigh(i: Int64, mask: Mask) -> None:
+            weight, grad = exp_log.exp(k, score(i, mask) - stat) * factor, grad_line.load(i, k.lanes)
+            dropped = k.num(1.0) if dropout is None else dropout.factors(i)
+            grad_line.store((grad * dropped - dot) * weight * p.scale, i)
+            line.store(weight * dropped, i)
+
+        k.for_each_vector(visible, weigh)
 
     def softmax_grad(row: Int64, total: Num, visible: Any) -> None:
         """Normalize the weights, and replace their gradient by that of the scores; drop weights out."""
@@ -280,7 +323,10 @@ def _backward(k: KernelBuilder, p: AttentionShape) -> None:
             with k.range(rows) as row:
                 if dropout is not None:
                     dropout.draw(((sample * p.h + head) * p.t + first + row) * p.s, visible)
-                softmax_grad(row, scores.softmax(row, first + row, sample, head, visible), visible)
+                if has_stats:
+                    softmax_grad_from_stats(row, first + row, sample, head, visible)
+                else:
+                    softmax_grad(row, scores.softmax(row, first + row, sample, head, visible)[0], visible)
             dq_block = dq + at_q
             multiply_in_cache(
                 k,
@@ -319,10 +365,20 @@ def _add_transposed_product(
 @native_kernel("attention_heads_grad")
 def attention_heads_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     """The gradients of queries, keys and values."""
-    p = attention_shape(ins[1:], attrs, True)
-    if p is None or ins[0].dtype != "float32":
+    return _grad_tasks(ins[0], ins[1:], attrs, False)
+
+
+@native_kernel("attention_heads_with_stats_grad")
+def attention_heads_with_stats_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
+    """The gradients of queries, keys and values from the statistics of the rows."""
+    return _grad_tasks(ins[0], ins[1:-2], attrs, True)
+
+
+def _grad_tasks(g: Spec, forward_ins: Specs, attrs: Attrs, has_stats: bool) -> TaskList | None:
+    p = attention_shape(forward_ins, attrs, True)
+    if p is None or g.dtype != "float32":
         return None
-    kernel, items = kernel_code(_backward, p), p.n * p.h
+    kernel, items = kernel_code(_backward, p, has_stats), p.n * p.h
     local = 4 * (p.d + p.e + 2 * p.query_block) * p.score_stride + p.dropout_bytes
     grain = items if p.n * p.h * p.t * p.s * (p.d + p.e) < 1 << 15 else 1
     site = _site_arguments(p, attrs)

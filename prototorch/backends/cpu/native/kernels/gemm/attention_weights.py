@@ -30,7 +30,7 @@ def _store_weights(k: KernelBuilder, p: AttentionShape) -> None:
         visible = scores.visible_keys(first, rows)
         scores.multiply(MatrixView(q + (one * p.t + first) * p.d, p.d, 1), keys, p.d, rows, visible, weights)
         with k.range(rows) as row:
-            factor = k.num(1.0) / scores.softmax(row, first + row, one // p.h, one % p.h, visible)
+            factor = k.num(1.0) / scores.softmax(row, first + row, one // p.h, one % p.h, visible)[0]
             line, out_line = weights + row * p.score_stride, out + (one * p.t + first + row) * p.s
             k.for_each_vector(visible, lambda i, mask: out_line.store(line.load(i, k.lanes) * factor, i, mask))
             if p.skips_future_keys:  # keys that no query of the block may see
