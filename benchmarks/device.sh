@@ -3,5 +3,5 @@
 #   benchmarks/device.sh 1|2|3|4|5|all [--out DIR] [--wheels DIR] [--again STEP] [--keep-passed] [--list]
 set -eu
 cd "$(dirname "$0")/.."
-export PYTHONPATH="$PWD/build/device/site:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 exec "${PYTHON:-python3}" -m benchmarks.device "$@"

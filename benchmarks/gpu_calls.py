@@ -95,7 +95,8 @@ def check_copies(device: Any) -> None:
 def check_capture(say: Report, device: Any) -> None:
     """What is tried during a capture. A refusal is an error then, and does not reach the next capture.
 
-    The first two must be refused: a graph without them would be another step. The others are what a step may do.
+    The first two must be refused: a graph without them would be another step. Taking memory and temporaries are what a
+    step may do; nothing is freed during the capture of a step, so that either answer is right there.
     """
     block, spare = device.alloc(1024), [device.alloc(1 << 20)]
 
@@ -104,7 +105,7 @@ def check_capture(say: Report, device: Any) -> None:
 
     for name, is_allowed, work in (
         ("reading back", False, lambda: device.download(block)), ("waiting", False, device.compute_stream.synchronize),
-        ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", True, spare.clear),
+        ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", None, spare.clear),
         ("a temporary of CuPy's", True, temporaries),
     ):  # fmt: skip
         try:
@@ -117,7 +118,7 @@ def check_capture(say: Report, device: Any) -> None:
             device.abandon_capture()
             how = f"{type(why).__name__}: {str(why)[:100]}"
         say(f"{name} during a capture: {how or 'taken'}")
-        assert (not how) == is_allowed, f"{name}: {how or 'taken'}"
+        assert is_allowed is None or (not how) == is_allowed, f"{name}: {how or 'taken'}"
         device.download(block)
 
 

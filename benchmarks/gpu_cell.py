@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gpu_ours import OursOnGpu
+from benchmarks.gpu_sequences import candidates
 from benchmarks.workloads import INFERENCE, find_workload
 
 #: contenders by name; of PyTorch's modes, the compiler takes longest to begin
-OURS, AUTOTUNED = "prototorch", "prototorch autotune"
+OURS, AUTOTUNED, CANDIDATES = "prototorch", "prototorch autotune", "prototorch candidates"
 MODES = ("eager", "channels_last", "graph", "compile")
 CONTENDERS = (OURS, AUTOTUNED, *(f"torch {mode}" for mode in MODES))
 #: how far the outputs may lie from PyTorch's, relative to the largest: sums in another order; then 10 and 8 bits of
@@ -138,14 +139,16 @@ def measure(name: str, precision: str, batch: int, what: str, contenders: Sequen
             min_seconds: float, device: str = "cuda", report: Report = lambda result: None) -> CellResult:  # fmt: skip
     """Measure a cell.
 
-    contenders: of `CONTENDERS`; channels last is left out for nets without images. rounds, min_seconds: of each;
+    contenders: of `CONTENDERS`, or `CANDIDATES`, ours with the kernels that stand beside those in use; channels last
+    is left out for nets without images. rounds, min_seconds: of each;
     ``report`` is given what has been found after each contender.
     """
     cell = _Cell(name, precision, batch, what, rounds, min_seconds, device)
     for contender in contenders:
         if contender == "torch channels_last" and not cell.row.has_image_input:
             continue
-        with _record_failure(cell.result, contender):
+        switch = candidates("all") if contender == CANDIDATES else contextlib.nullcontext()
+        with _record_failure(cell.result, contender), switch:
             (cell.measure_torch if contender.startswith("torch") else cell.measure_ours)(contender)
         report(cell.result)
     return cell.result

@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks import gpu_cell
 from benchmarks.gpu_attention import attention
 from benchmarks.gpu_calls import Report, calls, loaded_libraries
+from benchmarks.gpu_candidates import CANDIDATE_CHECKS
 from benchmarks.gpu_kernel_runs import gpu_backend, relative_error, run_op
 from benchmarks.gpu_ours import OursOnGpu
 from benchmarks.gpu_products import choices, convolutions, products
@@ -216,6 +217,7 @@ CHECKS = (
     preparing,
     collective,
     kernels,
+    *CANDIDATE_CHECKS,
 )
 LIMIT = 240  # seconds for a check
 VERDICT = "VERDICT "

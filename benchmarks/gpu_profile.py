@@ -32,6 +32,7 @@ from benchmarks.device.kernel_trace import (
 )
 from benchmarks.device.profile_tables import PredictedLaunch, profile_lines
 from benchmarks.gpu_ours import OursOnGpu
+from benchmarks.gpu_rates import find_card
 from benchmarks.gpu_roofline import predict
 from benchmarks.workloads import TRAINING, find_workload
 
@@ -39,11 +40,11 @@ REPLAYS = 5
 LAUNCH_TRACE, REPLAY_TRACE, PREDICTIONS = "launches.json", "replays.json", "predictions.json"
 
 
-def predict_launches(records: list[Any], net: str, precision: str, batch: int) -> dict[str, PredictedLaunch]:
+def predict_launches(records: list[Any], net: str, precision: str, batch: int, card: str) -> dict[str, PredictedLaunch]:
     """What the plan predicts of each launch of the executor, by the launch's label; those that the prediction does not
     know by op, layer and phase have no seconds."""
     known: dict[tuple[str, str, str], deque[Any]] = defaultdict(deque)
-    for part in predict(net, TRAINING, precision, batch).steps:
+    for part in predict(net, TRAINING, precision, batch, card).steps:
         known[part.step.op, part.step.layer, part.step.phase].append(part)
     found = {}
     for number, record in enumerate(records):
@@ -51,7 +52,7 @@ def predict_launches(records: list[Any], net: str, precision: str, batch: int) -
         part = parts.popleft() if parts else None
         label = f"{number} {record.phase} {record.op} {record.scope}"
         found[label] = PredictedLaunch(
-            record.op, record.scope, record.phase, part.seconds if part else 0.0, part.nbytes if part else 0.0,
+            record.op, record.scope, record.phase, part.sober_seconds if part else 0.0, part.nbytes if part else 0.0,
             sum(launch.flops for launch in part.launches) if part else 0.0,
         )  # fmt: skip
     return found
@@ -81,7 +82,13 @@ def record_step(net: str, precision: str, batch: int, folder: Path) -> Iterator[
     if runner.graph is None:
         yield f"the step was not captured: {runner.capture_failure}"
     records = runner.launches[runner.plan.setup_steps :]
-    predictions = predict_launches(records, net, precision, batch)
+    card = torch.cuda.get_device_name()
+    try:
+        find_card(card)
+    except ValueError as error:
+        yield f"{error}: the prediction is that of an H200"
+        card = "H200"
+    predictions = predict_launches(records, net, precision, batch, card)
     write_predictions(folder, predictions)
 
     def launch_each() -> None:

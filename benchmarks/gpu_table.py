@@ -58,7 +58,8 @@ def format_row(net: str, what: str, precision: str, batch: int, result: Mapping[
     ours = min((seconds[n] for n in (OURS, AUTOTUNED) if n in seconds), default=None)
     best = f"{rate(peers[0][1])} ({peers[0][1].removeprefix('torch ')})" if peers else ""
     ratio = f"{peers[0][0] / ours:.2f}" if peers and ours is not None else ""
-    others = ", ".join(f"{n.removeprefix('torch ')} {rate(n)}" for _, n in peers[1:])
+    more = [n for n in seconds if n.startswith(f"{OURS} ") and n != AUTOTUNED]
+    others = ", ".join(f"{n.removeprefix('torch ')} {rate(n)}" for n in [*(n for _, n in peers[1:]), *more])
     tail = "; ".join([others, *result.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
     cells = (
         net, what, precision, str(batch), rate(OURS) or "failed", rate(AUTOTUNED), rate("fed"), rate(PREDICTED),

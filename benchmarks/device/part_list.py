@@ -17,6 +17,8 @@ FIRST_CHECKS = (
     ("calls", 45), ("attention", 60), ("properties", 20), ("libraries", 30), ("convolutions", 60), ("captured", 60),
     ("products", 40), ("memory", 60), ("preparing", 90),
 )  # fmt: skip
+#: kernels that stand beside those in use (`benchmarks.gpu_candidates`)
+CANDIDATE_CHECKS = ("sequences", "row_sums")
 
 
 def describe_check(folder: Path) -> list[str]:
@@ -25,9 +27,9 @@ def describe_check(folder: Path) -> list[str]:
     return [line for line in lines if not line.startswith("  File ")]
 
 
-def _check(name: str, limit: float) -> Step:
+def _check(name: str, limit: float, part: int = 1, least: float = 5.0) -> Step:
     command = ("-m", "benchmarks.gpu", "--check", name, "--folder", "{folder}")
-    return Step(f"check-{name}", 1, f"first check `{name}`", limit, command, describe=describe_check)
+    return Step(f"check-{name}", part, f"first check `{name}`", limit, command, least, describe=describe_check)
 
 
 def _tests(name: str, title: str, limit: float, *arguments: str) -> Step:
@@ -62,8 +64,8 @@ STEPS = (
     _tests("tests-training", "tests/gpu without the layers", 200, *_training_files()),
     _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/gpu/test_gpu_layers.py"),
     *ROWS,
-    *(_profile(net, precision) for net, precision in (
-        ("resnet50", "bf16"), ("transformer", "bf16"), ("alexnet", "bf16"), ("lenet", "bf16"), ("resnet50", "tf32"),
-    )),
+    _profile("resnet50", "bf16"), _profile("transformer", "bf16"),
+    *(_check(check, 50, part=4, least=20.0) for check in CANDIDATE_CHECKS),
+    *(_profile(net, precision) for net, precision in (("alexnet", "bf16"), ("lenet", "bf16"), ("resnet50", "tf32"))),
     _sanitizer("memcheck", 100, 110), _sanitizer("racecheck", 12, 40), _sanitizer("initcheck", 12, 40),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from benchmarks.device.step import Step, output_of
 from benchmarks.gpu_table import COLUMNS, PREDICTED, RULE, format_row, merge_results
 
 MARK = "CELL "
+SOBER = "sober ms"
 BATCH = 256
 NETS = ("resnet50", "transformer", "alexnet", "lenet")
 #: seconds at most: of ours with PyTorch's quick modes, of ours by autotune, of PyTorch's compiler
@@ -36,6 +37,7 @@ def _rows() -> Iterator[Step]:
             yield _row("", net, precision, ("prototorch", *QUICK[net]), LIMITS[net][0], 20)
     for net in NETS:
         yield _row("-autotune", net, "bf16", ("prototorch autotune",), LIMITS[net][1], 30)
+    yield _row("-candidates", "transformer", "bf16", ("prototorch candidates",), 50, 30)
     for net in NETS:
         yield _row("-compile", net, "bf16", ("torch compile",), LIMITS[net][2], 40)
     for suffix, contender, number in (("-autotune", "prototorch autotune", 1), ("-compile", "torch compile", 2)):
@@ -81,24 +83,29 @@ def table_lines(steps: Iterable[Step], folder_of: Callable[[str], Path],
     return [COLUMNS, RULE, *lines] if lines else []
 
 
-def read_predictions(results: Path) -> dict[tuple[str, str, str, int], float]:
-    """Seconds of a step by net, phase, precision and batch, from the newest page of `benchmarks.gpu_roofline`: its
-    column of sober milliseconds where there is one, else the one named ms."""
+def read_predictions(results: Path, device: str) -> dict[tuple[str, str, str, int], float]:
+    """Seconds of a step by net, phase, precision and batch, from the newest page of
+    `benchmarks.gpu_roofline_page`: the sober milliseconds of the section "## CARD" whose card is part of the device's
+    name; none where there is no such section."""
     pages = sorted(results.glob("gpu-predicted-*.md"))
     if not pages:
         return {}
     columns: list[str] = []
+    is_device = False
     found: dict[tuple[str, str, str, int], float] = {}
     for line in pages[-1].read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            is_device = line[3:].strip().upper() in device.upper()
+        if not is_device:
+            continue
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if "net" in cells and any("ms" in cell for cell in cells):
+        if "net" in cells and SOBER in cells:
             columns = cells
         elif columns and len(cells) == len(columns):
             row = dict(zip(columns, cells, strict=True))
-            name = next((c for c in columns if "sober" in c and "ms" in c), "ms")
             try:
                 key = row["net"], row["what"], row["precision"], int(row["batch"])
-                found[key] = float(row[name].replace(",", "")) / 1e3
+                found[key] = float(row[SOBER].replace(",", "")) / 1e3
             except (KeyError, ValueError):
                 continue
         else:

@@ -17,6 +17,7 @@ from benchmarks.device.state import (
     INTERRUPTED,
     PASSED,
     RUNNING,
+    SITE,
     STAND_IN,
     TIMED_OUT,
     RunState,
@@ -24,7 +25,7 @@ from benchmarks.device.state import (
 )
 from benchmarks.device.step import Step
 from benchmarks.device.summary import write_summary
-from benchmarks.isolated_process import run_isolated
+from benchmarks.isolated_process import ROOT, run_isolated
 
 #: seconds of each part, together 25 minutes
 PART_SECONDS = {1: 240.0, 2: 420.0, 3: 480.0, 4: 180.0, 5: 180.0}
@@ -37,11 +38,13 @@ class Interrupted(Exception):
 
 
 def step_environment(step: Step) -> dict[str, str]:
-    """This process's variables, with the caches of all libraries in the tree's ignored folder."""
+    """This process's variables, with the carried packages, and the caches of all libraries in the tree's ignored
+    folder."""
     caches = {"CUPY_CACHE_DIR": "cupy", "PROTOTORCH_CACHE": "prototorch", "TORCHINDUCTOR_CACHE_DIR": "inductor",
               "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}  # fmt: skip
     kept = {name: str(CACHE / folder) for name, folder in caches.items()}
-    return {**os.environ, **kept, "PYTHONFAULTHANDLER": "1", **dict(step.environment)}
+    path = os.pathsep.join([str(SITE), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, **kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **dict(step.environment)}
 
 
 class PartRunner:

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import distributions
 from pathlib import Path
@@ -17,7 +18,8 @@ from benchmarks.isolated_process import ROOT
 
 #: ignored by git
 BUILD = ROOT / "build" / "device"
-SITE, CACHE = BUILD / "site", BUILD / "cache"
+#: what is carried as wheels, by the version of the interpreter; and the caches of all libraries
+SITE, CACHE = BUILD / f"site-cp{sys.version_info[0]}{sys.version_info[1]}", BUILD / "cache"
 #: the sources whose results these are
 SOURCES = ("prototorch", "benchmarks", "tests", "models", "grammars")
 SUFFIXES = (".py", ".cu", ".cuh", ".h", ".c", ".proto", ".lark", ".sh", ".toml", ".txt")
@@ -76,9 +78,9 @@ def query_gpu() -> str:
 
 
 def installed_versions() -> dict[str, str]:
-    """Versions by package, Python among them; nothing is imported."""
+    """Versions by package, Python among them, with those in `SITE`; nothing is imported."""
     found = {"python": platform.python_version()}
-    for one in distributions():
+    for one in distributions(path=[str(SITE), *sys.path]):
         name = re.sub(r"[-_.]+", "-", one.metadata["Name"] or "").lower()
         if name in PACKAGES:
             found.setdefault(name, one.version)

@@ -40,9 +40,10 @@ def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
     states = {step.name: state.read(step.name) for step in steps}
     for step in steps:
         yield f"| {step.part} | {step.name} | {_status(states[step.name], state.sources)} |"
+    predictions = read_predictions(RESULTS, machine["device"])
     for part in sorted({step.part for step in steps}):
         yield f"\n## Part {part}: {PART_TITLES[part]}"
-        table = table_lines([s for s in steps if s.part == part], state.step_folder, read_predictions(RESULTS))
+        table = table_lines([s for s in steps if s.part == part], state.step_folder, predictions)
         yield from ["", *table] if table else []
         for step in (s for s in steps if s.part == part and states[s.name] is not None):
             yield f"\n### {step.name}: {step.title}\n"

@@ -1,0 +1,25 @@
+"""First checks of kernels that stand beside the ones in use until a GPU has preferred them: values, and both times.
+
+The switch is PROTOTORCH_GPU_CANDIDATES (prototorch/backends/cuda/kernels/candidates.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.gpu_calls import Report
+from benchmarks.gpu_row_sums import compare_row_sums
+from benchmarks.gpu_sequences import compare_sequences
+
+
+def sequences(say: Report, folder: Path) -> None:
+    """LSTM and GRU with one launch a time step, beside two, and beside cuDNN's RNN."""
+    compare_sequences(say)
+
+
+def row_sums(say: Report, folder: Path) -> None:
+    """The gradient of an embedding: rows added at their indices, in a fixed order, beside PyTorch's."""
+    compare_row_sums(say)
+
+
+CANDIDATE_CHECKS = (sequences, row_sums)
