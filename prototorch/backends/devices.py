@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,42 +13,53 @@ import numpy as np
 from prototorch.backends.core import Backend
 from prototorch.backends.cpu import LEVELS, cpu, native
 from prototorch.backends.cuda.availability import (
-    describe_cuda,
+    LOW_PRECISION,
+    has_gpu,
     is_available,
     missing_gpu_reason,
+    query_driver,
     unavailable_reason,
 )
+from prototorch.backends.cuda.device_report import describe_cuda
 from prototorch.backends.device_name import DeviceName, describe_device_names, parse_device, suggest_device
-from prototorch.backends.precision import STRICT_NAMES, ExecutionSettings, resolve_precision
-from prototorch.errors import BackendError
+from prototorch.backends.precision import STRICT_NAMES, ExecutionSettings, PrecisionPolicy, resolve_precision
+from prototorch.errors import BackendError, warn_user
 
 ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
+_warned: set[str] = set()
 
 
 def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
                 deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
     """The backend of a device: "cpu", "cuda", "cuda:1", or "auto": the environment variable PROTOTORCH_DEVICE,
-    else a GPU where one can be used, else the CPU.
+    else a GPU where one can be used, else the CPU; a warning says once why a GPU that is there cannot be used.
 
     threads: of the CPU. precision: see `backends.precision`; on the CPU all is float32, and "fp32" leaves out what
     rounds more than a sum of products. deterministic, autotune: see `ExecutionSettings`; of them
     the CPU knows autotune. Raises BackendError for a device that cannot be used, UsageError for a precision that there
     is none of.
     """
-    name = _find_device(device)
+    name, is_default = _find_device(device)
     if name.type == "cuda":
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
-        settings = ExecutionSettings(resolve_precision(precision, gpu=True), deterministic, autotune)
-        return cuda_backend(settings, name.number or 0)
+        index = name.number or 0
+        settings = ExecutionSettings(_gpu_precision(precision, index), deterministic, autotune)
+        try:
+            return cuda_backend(settings, index)
+        except BackendError as why:  # a library is missing, or fails
+            if not is_default:
+                raise
+            _warn_of_unused_gpu(str(why))
     policy = resolve_precision(precision, gpu=False)
     backend = cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
     backend.precision = policy
     return backend
 
 
-def _find_device(device: str) -> DeviceName:
-    """The device of a name, with what "auto" means here. Raises BackendError for what is no name of a device."""
+def _find_device(device: str) -> tuple[DeviceName, bool]:
+    """The device of a name, and whether it is what "auto" means here. Raises BackendError for what is no name of a
+    device."""
     source = ""
     if device == "auto":
         device, source = os.environ.get(ENV_VAR) or "auto", f"{ENV_VAR}: "
@@ -56,14 +68,45 @@ def _find_device(device: str) -> DeviceName:
         raise BackendError(
             f"{source}there is no device {device[:60]!r}, expected {describe_device_names()}.{suggest_device(device)}"
         )
-    if name.type == "auto":
-        return DeviceName("cuda" if is_available() else "cpu")
-    return name
+    if name.type != "auto":
+        return name, False
+    if is_available():
+        return DeviceName("cuda"), True
+    if has_gpu():
+        _warn_of_unused_gpu(unavailable_reason())
+    return DeviceName("cpu"), True
+
+
+def _warn_of_unused_gpu(why: str) -> None:
+    _warn_once(f"the GPU is not used: {why}; {ENV_VAR}=cpu chooses the CPU without this warning")
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warn_user(text, RuntimeWarning)
+
+
+def _gpu_precision(precision: str, index: int) -> PrecisionPolicy:
+    """The precision of a name on a GPU. Raises BackendError for bf16 on a GPU that does not compute in it."""
+    policy = resolve_precision(precision, gpu=True)
+    driver = query_driver()
+    capability = None if driver is None else driver.capability(index)
+    if driver is None or capability is None or capability >= LOW_PRECISION:
+        return policy
+    gpu = f"{driver.name(index)} has the compute capability {capability[0]}.{capability[1]}"
+    if policy.name == "bf16":
+        raise BackendError(f"precision bf16 needs the compute capability 8.0 (Ampere), and {gpu}: use fp16 or fp32")
+    if policy.name == "tf32":
+        if precision == "tf32":
+            _warn_once(f"precision tf32 needs the compute capability 8.0 (Ampere), and {gpu}: products are in float32")
+        return resolve_precision("fp32", gpu=True)
+    return replace(policy, tf32=False)
 
 
 def cuda_backend(settings: ExecutionSettings, index: int = 0) -> Backend:
-    """The backend of a GPU by its number; nothing else loads CUDA. Raises BackendError with what to install, or with
-    the numbers that there are."""
+    """The backend of a GPU by its number; nothing else loads CUDA. Raises BackendError with what to install, or
+    with the numbers that there are."""
     why = unavailable_reason()
     if why:
         raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import prototorch
-from prototorch.backends.cuda.availability import REQUIREMENTS
+from prototorch.backends.cuda.packages import REQUIREMENTS
 from prototorch.cli import installation, main
 
 ROOT = Path(__file__).resolve().parents[2]

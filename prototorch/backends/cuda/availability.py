@@ -1,172 +1,143 @@
-"""What of CUDA is installed on this machine, what is missing, and the command that installs it."""
+"""Whether a GPU can be used: the driver, the GPUs and the installed packages beside each other, and what mends it."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib
-import importlib.metadata
-import importlib.util
-import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from prototorch.errors import BackendError
+from prototorch.backends.cuda.driver import DriverInfo, query_driver
+from prototorch.backends.cuda.packages import (
+    CUDNN,
+    FRONTEND,
+    MIN_CUPY,
+    Package,
+    cupy_packages,
+    find_packages,
+    install_command,
+)
 
-__all__ = [
-    "FRONTEND",
-    "REQUIREMENTS",
-    "DriverInfo",
-    "describe_cuda",
-    "install_command",
-    "is_available",
-    "list_gpus",
-    "missing_gpu_reason",
-    "query_driver",
-    "unavailable_reason",
-]
+__all__ = ["LOW_PRECISION", "MIN_CAPABILITY", "DriverInfo", "Problem", "cudnn_conflict", "cudnn_problem",
+           "find_problem", "gpu_problem", "has_gpu", "is_available", "missing_gpu_reason", "query_driver",
+           "unavailable_reason"]  # fmt: skip
 
-#: the distributions of each library, by the major version of CUDA
-CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
-CUDNN = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}
-NCCL = {13: "nvidia-nccl-cu13", 12: "nvidia-nccl-cu12"}
-FRONTEND = "nvidia-cudnn-frontend"
-#: what a GPU needs, by the major version of CUDA: the extras cuda13 and cuda12 of pyproject.toml
-REQUIREMENTS = {
-    major: (
-        f"{CUPY[major]}[ctk]>=14.2,<15", f"{CUDNN[major]}>=9.19,<10", f"{FRONTEND}>=1.18,<1.29",
-    )
-    for major in (13, 12)
-}  # fmt: skip
-_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+MIN_CAPABILITY = (7, 5)  # Turing: older GPUs are left out by CUDA 13, and by cuDNN from 9.11 on
+LOW_PRECISION = (8, 0)  # Ampere: bf16 and tf32
+MIN_CUDNN = (9, 19)
+FRONTEND_VERSIONS = ((1, 18), (1, 29))  # from, below: 1.29 and newer bring 190 MB of other packages along
+MIN_DRIVER = 12  # the oldest version of CUDA that there is a CuPy 14 of
 
 
-class DriverInfo(NamedTuple):
-    """NVIDIA's driver: the newest version of CUDA that it supports, and the number of GPUs."""
+class Problem(NamedTuple):
+    """Why something cannot be used, and the command that mends it, or "" where none does."""
 
-    version: int  # 13000 is CUDA 13.0
-    gpus: int
+    reason: str
+    command: str = ""
 
-    @property
-    def text(self) -> str:
-        """13.0."""
-        return f"{self.version // 1000}.{self.version % 1000 // 10}"
-
-
-def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
-    """The driver's own answer; None where no driver is installed. Imports nothing and takes a millisecond then."""
-    for name in _DRIVERS:
-        try:
-            library = load(name)
-        except OSError:
-            continue
-        version, count = ctypes.c_int(0), ctypes.c_int(0)
-        if library.cuInit(0) != 0:
-            return DriverInfo(0, 0)
-        library.cuDriverGetVersion(ctypes.byref(version))
-        library.cuDeviceGetCount(ctypes.byref(count))
-        return DriverInfo(version.value, count.value)
-    return None
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.command}" if self.command else self.reason
 
 
 def is_available() -> bool:
-    """Whether "auto" means the GPU: the driver shows one, and CuPy is installed."""
-    return (
-        importlib.util.find_spec("cupy") is not None
-        and (driver_info := query_driver()) is not None
-        and driver_info.gpus > 0
-    )
+    """Whether "auto" means the GPU: the driver shows one, and what is installed fits it."""
+    return not unavailable_reason()
+
+
+def has_gpu() -> bool:
+    """Whether the driver shows a GPU or fails: whether someone may expect the GPU to be used."""
+    driver = query_driver()
+    return driver is not None and (driver.gpus > 0 or bool(driver.error_text))
 
 
 def unavailable_reason() -> str:
     """Why no GPU can be used, and what to install; "" where one can."""
-    driver_info, cupy = query_driver(), importlib.util.find_spec("cupy") is not None
-    if driver_info is None:
-        return "this machine has no NVIDIA driver" + (
-            "" if cupy else f", and CuPy is not installed ({install_command(None)})"
+    problem = find_problem(query_driver(), cupy_packages())
+    return "" if problem is None else str(problem)
+
+
+def find_problem(driver: DriverInfo | None, cupy: tuple[Package, ...]) -> Problem | None:
+    """Why no GPU can be used with this driver and these distributions of CuPy; None where one can."""
+    if driver is None:
+        why = "this machine has no NVIDIA driver"
+        return Problem(why if cupy else f"{why}, and CuPy is not installed ({install_command(None)})")
+    if driver.error_text:
+        return Problem(f"the NVIDIA driver does not start ({driver.error_text}); `nvidia-smi` tells more")
+    if not driver.gpus:
+        return Problem("the NVIDIA driver shows no GPU (`nvidia-smi` and CUDA_VISIBLE_DEVICES tell why)")
+    if driver.major < MIN_DRIVER:
+        return Problem(f"the NVIDIA driver is for CUDA {driver.text}: install a newer one, for CUDA {MIN_DRIVER} or 13")
+    if all(capability < MIN_CAPABILITY for capability in driver.capabilities) and driver.capabilities:
+        return gpu_problem(driver, 0)
+    return _cupy_problem(driver, cupy)
+
+
+def _cupy_problem(driver: DriverInfo, cupy: tuple[Package, ...]) -> Problem | None:
+    """Why these distributions of CuPy cannot be used with a driver that shows GPUs."""
+    if not cupy:
+        return Problem("CuPy is not installed", install_command(driver.major))
+    names = tuple(package.name for package in cupy)
+    mend = install_command(driver.major, names)
+    if len(cupy) > 1:
+        return Problem(f"{' and '.join(map(str, cupy))} are installed, and overwrite each other's files", mend)
+    (package,) = cupy
+    if "rocm" in package.name:
+        return Problem(f"CuPy is for AMD's GPUs ({package})", mend)
+    if package.version and package.numbers < MIN_CUPY:
+        return Problem(f"CuPy is too old ({package}), and {MIN_CUPY[0]} is needed", mend)
+    if package.cuda is not None and package.cuda > driver.major:
+        return Problem(
+            f"CuPy is for CUDA {package.cuda} ({package}), and the NVIDIA driver for CUDA {driver.text}", mend
         )
-    if not driver_info.gpus:
-        return "the NVIDIA driver shows no GPU (`nvidia-smi` tells why)"
-    return "" if cupy else f"CuPy is not installed: {install_command(driver_info)}"
+    if package.cuda is not None and package.cuda < MIN_DRIVER:
+        return Problem(f"CuPy is for CUDA {package.cuda} ({package}), and {MIN_DRIVER} is needed", mend)
+    return None
+
+
+def gpu_problem(driver: DriverInfo, index: int) -> Problem | None:
+    """Why one of the GPUs cannot be used; None where it can, or its capability is not known."""
+    capability = driver.capability(index)
+    if capability is None or capability >= MIN_CAPABILITY:
+        return None
+    found, needed = (".".join(map(str, c)) for c in (capability, MIN_CAPABILITY))
+    return Problem(f"the compute capability of {driver.name(index)} is {found}, and {needed} (Turing) is needed")
 
 
 def missing_gpu_reason(index: int) -> str:
-    """Why there is no GPU of this number, with the numbers that there are; "" where there is one."""
-    driver_info = query_driver()
-    if driver_info is None or index < driver_info.gpus:
+    """Why the GPU of this number cannot be used: there is none (with the numbers that there are), or it is too old; ""
+    where it can."""
+    driver = query_driver()
+    if driver is None:
         return ""
-    if driver_info.gpus == 1:
+    if index < driver.gpus:
+        problem = gpu_problem(driver, index)
+        return "" if problem is None else str(problem)
+    if driver.gpus == 1:
         return "this machine shows one GPU, 'cuda:0'"
-    return f"this machine shows {driver_info.gpus} GPUs, 'cuda:0' to 'cuda:{driver_info.gpus - 1}'"
+    return f"this machine shows {driver.gpus} GPUs, 'cuda:0' to 'cuda:{driver.gpus - 1}'"
 
 
-def install_command(driver_info: DriverInfo | None) -> str:
-    """The command that installs what a GPU needs, for the version of CUDA that the driver supports."""
-    major = 12 if driver_info is not None and 0 < driver_info.version < 13000 else 13
-    return "pip install " + " ".join(f"'{requirement}'" for requirement in REQUIREMENTS[major])
-
-
-def describe_cuda() -> dict[str, Any]:
-    """The report of `prototorch devices` about the GPU."""
-    driver_info = query_driver()
-    report: dict[str, Any] = {"in use": "no"}
-    reason = unavailable_reason()
-    if not reason:
-        try:
-            report["gpu"] = list_gpus()
-        except BackendError as exc:
-            reason = str(exc)
-    if reason:
-        report["why"] = reason
-    else:
-        report["in use"] = "yes, by default (compile.device)"
-    report["driver"] = "none" if driver_info is None else f"for CUDA {driver_info.text}"
-    report.update({name: version or "not installed" for name, version in _library_versions()})
-    if driver_info is None or not driver_info.gpus:
-        return report
-    missing = [name for name, version in _library_versions() if version is None and name != "nccl"]
-    if missing:
-        report["missing"] = f"{', '.join(missing)}: {install_command(driver_info)}"
-    if "cudnn" in missing or "cudnn frontend" in missing:
-        report["without cudnn"] = (
-            "convolutions and attention run by slow reference implementations, and not as one CUDA graph"
-        )
-    return report
-
-
-def _library_versions() -> Iterator[tuple[str, str | None]]:
-    """The libraries with their versions, None for a missing one. None of them is imported."""
-    for name, distributions in (("cupy", (*CUPY.values(), "cupy")), ("cudnn", CUDNN.values()),
-                                ("cudnn frontend", (FRONTEND,)), ("nccl", NCCL.values())):  # fmt: skip
-        yield name, next((version for d in distributions if (version := _installed_version(d)) is not None), None)
-
-
-def _installed_version(distribution: str) -> str | None:
-    try:
-        return f"{distribution} {importlib.metadata.version(distribution)}"
-    except importlib.metadata.PackageNotFoundError:
+def cudnn_conflict(cupy: tuple[Package, ...]) -> Problem | None:
+    """Why the installed cuDNN does not work beside these distributions of CuPy; None where it may."""
+    major = next((package.cuda for package in cupy if package.cuda is not None), None)
+    found = find_packages(*CUDNN.values())
+    if len(found) < 2 and all(package.cuda in (major, None) or major is None for package in found):
         return None
+    why = "which overwrite each other's files" if len(found) > 1 else f"and CuPy is for CUDA {major}"
+    mend = install_command(major, tuple(package.name for package in found))
+    return Problem(f"cuDNN is installed by {' and '.join(map(str, found))}, {why}", mend)
 
 
-def list_gpus() -> list[str]:
-    """A line for each GPU: name, compute capability, memory. Raises BackendError where CuPy finds none, or fails."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            cupy = importlib.import_module("cupy")
-        if not cupy.cuda.is_available():
-            raise BackendError("CuPy finds no GPU: does its version fit the driver's?")
-        return _describe_gpus(cupy)
-    except (ImportError, OSError, RuntimeError) as exc:
-        if isinstance(exc, BackendError):
-            raise
-        raise BackendError(f"CuPy cannot use the GPU: {type(exc).__name__}: {exc}") from exc
-
-
-def _describe_gpus(cupy: Any) -> list[str]:
-    lines = []
-    for i in range(cupy.cuda.runtime.getDeviceCount()):
-        properties = cupy.cuda.runtime.getDeviceProperties(i)
-        name = properties["name"].decode() if isinstance(properties["name"], bytes) else properties["name"]
-        capability = f"sm_{properties['major']}{properties['minor']}"
-        lines.append(f"{i}: {name}, {capability}, {properties['totalGlobalMem'] / 2**30:.0f} GiB")
-    return lines
+def cudnn_problem(driver: DriverInfo | None, cupy: tuple[Package, ...]) -> Problem | None:
+    """Why cuDNN cannot be used: a conflict, a missing or an old package; None where pip's packages are as expected."""
+    conflict = cudnn_conflict(cupy)
+    if conflict is not None:
+        return conflict
+    found, frontend = find_packages(*CUDNN.values()), find_packages(FRONTEND)
+    major = next((package.cuda for package in cupy if package.cuda is not None), None)
+    command = install_command(major or (driver.major if driver is not None else None))
+    missing = [name for name, packages in (("cuDNN", found), ("cuDNN's graph API", frontend)) if not packages]
+    if missing:
+        return Problem(" and ".join(missing) + " not installed", command)
+    if found[0].numbers < MIN_CUDNN:
+        return Problem(f"cuDNN is too old ({found[0]}), and 9.19 is needed", command)
+    if not FRONTEND_VERSIONS[0] <= frontend[0].numbers < FRONTEND_VERSIONS[1]:
+        return Problem(f"cuDNN's graph API ({frontend[0]}) is expected from 1.18 to 1.28", command)
+    return None

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prototorch.backends.cuda.array_namespace import CapturableNamespace
-from prototorch.backends.cuda.availability import install_command, query_driver
+from prototorch.backends.cuda.availability import query_driver
 from prototorch.backends.cuda.device import MemoryUsage, format_bytes, out_of_memory_error
 from prototorch.backends.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
+from prototorch.backends.cuda.packages import install_command
 from prototorch.backends.cuda.stream_context import enter_stream, in_stream
 from prototorch.backends.precision import ExecutionSettings
 from prototorch.errors import BackendError, ResourceError
@@ -46,7 +47,9 @@ class CupyDevice:
             with cuda.Device(index):
                 self.compute_stream, self.copy_stream = cuda.Stream(non_blocking=True), cuda.Stream(non_blocking=True)
         except (RuntimeError, ImportError, OSError) as exc:
-            raise BackendError(f"the GPU cannot be used: {type(exc).__name__}: {exc}") from exc
+            raise BackendError(
+                f"the GPU cannot be used: {type(exc).__name__}: {exc}; CUDA's libraries come with {_install_command()}"
+            ) from exc
         self.pool = cuda.MemoryPool()
         self._active_pool, self._graph_memory = self.pool, list[Any]()
         self.xp = CapturableNamespace(self.cp)
@@ -304,14 +307,19 @@ class CupyDevice:
         return int(array.data.ptr)
 
 
+def _install_command() -> str:
+    driver = query_driver()
+    return install_command(None if driver is None else driver.major)
+
+
 def import_cupy() -> Any:
     """The module cupy. Raises BackendError with what to install or what is missing."""
     try:
         import cupy
     except ImportError as exc:
-        raise BackendError(f"CuPy is not installed ({exc}): {install_command(query_driver())}") from exc
+        raise BackendError(f"CuPy is not installed ({exc}): {_install_command()}") from exc
     except (OSError, RuntimeError) as exc:  # a CUDA library is missing or has another version
-        raise BackendError(f"CuPy cannot be loaded: {exc}; {install_command(query_driver())}") from exc
+        raise BackendError(f"CuPy cannot be loaded: {exc}; {_install_command()}") from exc
     if not cupy.cuda.is_available():
         raise BackendError("CuPy finds no GPU: is the NVIDIA driver installed? Run `nvidia-smi` to see")
     return cupy

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from prototorch.backends.cuda.availability import install_command, query_driver
+from prototorch.backends.cuda.availability import cudnn_conflict, cudnn_problem, query_driver
 from prototorch.backends.cuda.cudart import load_cudart
 from prototorch.backends.cuda.cudnn.execution_plan import (
     MAX_WORKSPACE_BYTES,
@@ -19,6 +19,7 @@ from prototorch.backends.cuda.cudnn.execution_plan import (
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
 from prototorch.backends.cuda.cudnn.planning_log import warn_of_failure, warn_once
+from prototorch.backends.cuda.packages import cupy_packages
 from prototorch.errors import BackendError
 
 __all__ = ["CudnnContext", "get_context", "set_context"]
@@ -101,13 +102,16 @@ def _create_context(device: Any) -> CudnnContext | None:
         load_cudart()  # before cuDNN's graph API, which does not find it
     except BackendError as why:
         warn_once("cudart", f"attention runs as products, and stores its weights: {why}")
+    conflict = cudnn_conflict(cupy_packages())
+    if conflict is not None:
+        warn_once("cudnn", f"{conflict.reason}: {_FALLBACK_WARNING}; {conflict.command}")
+        return None
     try:
         return CudnnContext(importlib.import_module("cudnn"), device)
     except ImportError as why:
-        warn_once(
-            "cudnn",
-            f"cuDNN is not installed ({why}): {_FALLBACK_WARNING}; {install_command(query_driver())} installs it",
-        )
+        problem = cudnn_problem(query_driver(), cupy_packages())
+        command = "`prototorch devices` lists the versions" if problem is None else f"{problem.command} installs it"
+        warn_once("cudnn", f"cuDNN is not installed ({why}): {_FALLBACK_WARNING}; {command}")
     except Exception as why:  # it is installed, but does not work
         reason = f"{type(why).__name__}: {why}"
         warn_once(
