@@ -189,6 +189,7 @@ class EagerInterpreter(TensorInterpreter):
         #: the context of kernel calls; entering it takes a tenth of the time of `NumpyRunContext`
         self._context = None if backend.run_context is not NumpyRunContext else kernel_context()
         self._spec_of: dict[tuple[tuple[int, ...], Any], Spec] = {}
+        self._scalars: dict[tuple[Any, bytes], Any] = {}
 
     def _make_signature(self, op: Op, ins: tuple[Spec, ...], attrs: dict[str, Any],
                         attrs_key: tuple[tuple[str, Any], ...],
@@ -259,8 +260,20 @@ class EagerInterpreter(TensorInterpreter):
 
     def lift(self, tensor: Tensor) -> Tensor:
         if tensor.spec.shape == () and isinstance(tensor.interpreter, EagerInterpreter):  # as in PyTorch
-            return self.constant(tensor.interpreter.to_numpy(tensor._array))
+            return self.scalar(tensor.interpreter.to_numpy(tensor._array))
         return super().lift(tensor)
+
+    def scalar(self, array: np.ndarray) -> Tensor:
+        """A scalar that ops read and nothing changes: on a device the same memory for equal ones, without waiting."""
+        if not self.backend.has_device_memory or active_trace.get() is not None:
+            return self.constant(array)
+        key = array.dtype, array.tobytes()
+        found = self._scalars.get(key)
+        if found is None:
+            if len(self._scalars) > _MAX_SIGNATURES:
+                self._scalars.clear()
+            found = self._scalars[key] = self.backend.asarray(array)
+        return self.wrap(found)
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""

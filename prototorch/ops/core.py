@@ -106,6 +106,10 @@ class Op:
     def __init__(self) -> None:
         OPS[self.name] = self
 
+    def beside(self, like: Any, **attrs: Any) -> Any:
+        """As a call without inputs, by the interpreter of another value: on its device."""
+        return find_interpreter((like,)).apply(self, (), attrs)
+
     def __call__(self, *inputs: Any, **attrs: Any) -> Any:
         for value in inputs:
             if getattr(value, "interpreter", None) is None:

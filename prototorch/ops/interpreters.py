@@ -125,13 +125,14 @@ def as_value(value: Any, interpreter: Any, like: str | None) -> Any:
     """A scalar or array as a value; a Python scalar takes the dtype ``like`` of the other inputs."""
     if getattr(value, "interpreter", None) is not None:
         return value
+    make = getattr(interpreter, "scalar", interpreter.constant)
     if isinstance(value, bool) or (isinstance(value, int | float) and like is None):
-        return interpreter.constant(np.asarray(value, dtype="bool" if isinstance(value, bool) else "float32"))
+        return make(np.asarray(value, dtype="bool" if isinstance(value, bool) else "float32"))
     if isinstance(value, int | float):
         dtype = like if like is not None and (isinstance(value, int) or like in FLOAT_DTYPES) else "float32"
         if dtype == "bool":
             dtype = "float32"
-        return interpreter.constant(np.asarray(value, dtype=dtype))
+        return make(np.asarray(value, dtype=dtype))
     return interpreter.constant(value)
 
 

@@ -93,7 +93,8 @@ class SparseSoftmaxCrossEntropy(Op):
         is_class = logical_and(greater_equal(labels, 0), less(labels, x.shape[-1]))
         classes = reshape(where(is_class, labels, zeros_like(labels)), shape=(*labels.shape, 1))
         loss = -reshape(take_along_axis(log_softmax(x), classes), shape=tuple(labels.shape))
-        return where(is_class, loss, full(shape=tuple(labels.shape), value=float("nan"), dtype=loss.dtype))
+        invalid = full.beside(loss, shape=tuple(labels.shape), value=float("nan"), dtype=loss.dtype)
+        return where(is_class, loss, invalid)
 
 
 class SparseSoftmaxCrossEntropyGrad(Op):

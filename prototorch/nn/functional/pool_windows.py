@@ -43,7 +43,10 @@ def window_positions(number: Any, size: Ints, kernel: Ints, strides: Ints, pads:
     for axis in range(rank):
         inner = prod(kernel[axis + 1 :])
         offset = ops.remainder(ops.floor_divide(number, inner), kernel[axis])
-        first = ops.cast(ops.iota(size=number.shape[2 + axis]), dtype="int64") * strides[axis] - pads[axis][0]
+        first = (
+            ops.cast(ops.iota.beside(number, size=number.shape[2 + axis]), dtype="int64") * strides[axis]
+            - pads[axis][0]
+        )
         first = ops.reshape(first, shape=(number.shape[2 + axis], *(1,) * (rank - axis - 1)))
         position = (offset * dilation[axis] + first) * prod(size[axis + 1 :])
         total = position if total is None else total + position

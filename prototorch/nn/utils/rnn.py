@@ -129,7 +129,8 @@ def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float
     longest = max(t.shape[0] for t in tensors)
     parts = []
     for t in tensors:
-        missing = ops.full(shape=(longest - t.shape[0], *t.shape[1:]), value=padding_value, dtype=str(t.dtype))
+        size = longest - t.shape[0], *t.shape[1:]
+        missing = ops.full.beside(t, shape=size, value=padding_value, dtype=str(t.dtype))
         parts.append(ops.concat(*((missing, t) if padding_side == "left" else (t, missing)), axis=0))
     return ops.stack(parts, axis=0 if batch_first else 1)
 
