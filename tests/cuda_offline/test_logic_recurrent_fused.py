@@ -1,4 +1,4 @@
-"""The recurrent kernels with one launch for each time step, run on the CPU from the same text."""
+"""The recurrent kernels with one launch for each time step, or for all of them, run on the CPU from the same text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+CHOICES = ("recurrent_step", "recurrent_persistent")
+
+
 @pytest.fixture(autouse=True)
-def chosen(monkeypatch):
-    """The candidate is chosen, and the factors of a sum take several parts of shared memory."""
-    monkeypatch.setenv(candidates.ENV_VAR, "recurrent_step")
+def small_parts(monkeypatch):
+    """The factors of a sum take several parts of shared memory."""
     monkeypatch.setattr(recurrent_fused, "PART", 7)
     monkeypatch.setattr(recurrent_fused, "PART_BACK", 11)
     recurrent_fused.fused_cell_sources.cache_clear()
@@ -49,22 +51,27 @@ def sequence_inputs(name: str, samples: int, steps: int, units: int, masked: boo
 ])  # fmt: skip
 @pytest.mark.parametrize(("reverse", "masked"), [(False, False), (True, True)])
 @pytest.mark.parametrize(("samples", "units"), [(3, 5), (9, 10)])
-def test_a_walk_forward_and_back(device, name, attrs, reverse, masked, samples, units):
+@pytest.mark.parametrize("choice", CHOICES)
+def test_a_walk_forward_and_back(device, monkeypatch, choice, name, attrs, reverse, masked, samples, units):
+    monkeypatch.setenv(candidates.ENV_VAR, choice)
+    each_step = choice == "recurrent_step"
     op, inputs = OPS[name], sequence_inputs(name, samples, 3, units, masked)
     attrs = {**attrs, "reverse": reverse, "masked": masked}
     device.launched.clear()
     outputs = check_kernel(device, name, inputs, attrs, rtol=1e-4, atol=1e-5)
-    assert device.launched == ["step"] * 3, "one launch a time step"
+    assert device.launched == (["step"] * 3 if each_step else ["walk"])
     after = [outputs[0], *outputs[1 + op.states :]]
     grads = [random_array(*a.shape, seed=9 + j) for j, a in enumerate(outputs[: 1 + op.states])]
     device.launched.clear()
     check_kernel(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=2e-5)
-    steps = device.launched[device.launched.index("back") :]
-    assert steps[:3] == ["back"] * 3, "one launch a time step"
+    assert device.launched.count("back") == (3 if each_step else 0)
+    assert device.launched.count("walk_back") == (0 if each_step else 1)
 
 
+@pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
-def test_other_types(device, dtype):
+def test_other_types(device, monkeypatch, choice, dtype):
+    monkeypatch.setenv(candidates.ENV_VAR, choice)
     pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
     name, plain = "lstm_sequence", "float64" if dtype == "float64" else "float32"
     inputs = [(a / 2).astype(dtype) for a in sequence_inputs(name, 3, 4, 5, False)]
@@ -86,11 +93,14 @@ def kernel_of(name: str, samples: int, units: int):
 
 
 def test_the_candidate_is_used_where_it_is_chosen_and_the_state_is_small(monkeypatch):
+    monkeypatch.setenv(candidates.ENV_VAR, "recurrent_step")
     assert len(kernel_of("lstm_sequence", 32, 256).steps) == 5
+    assert len(kernel_of("lstm_sequence", 32, 128).steps) == 5
     assert len(kernel_of("lstm_sequence", 512, 256).steps) == 10
     monkeypatch.setenv(candidates.ENV_VAR, "")
     assert len(kernel_of("lstm_sequence", 32, 256).steps) == 10
     monkeypatch.setenv(candidates.ENV_VAR, "all")
+    assert len(kernel_of("lstm_sequence", 512, 128).steps) == 1
     (first, *_) = kernel_of("lstm_sequence", 32, 256).steps
     assert isinstance(first, KernelLaunch)
     assert first.grid == 128, "a block for each of the H100's multiprocessors, nearly"

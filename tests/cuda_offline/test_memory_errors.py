@@ -28,7 +28,9 @@ def test_a_read_beside_an_array_is_found():
     assert "heap-buffer-overflow" in done.stderr
 
 
-@pytest.mark.parametrize("part", ["elementwise", "data_movement", "norm_reduce", "index_rows"])
+@pytest.mark.parametrize(
+    "part", ["elementwise", "data_movement", "norm_reduce", "index_rows", "scan_sort", "recurrent_fused"]
+)
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
     done = run_logic_tests("address", f"tests/cuda_offline/test_logic_{part}.py")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

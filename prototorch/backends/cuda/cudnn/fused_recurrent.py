@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.cuda.cudnn import persistent_recurrent  # noqa: F401 - its kernels are tried before these
 from prototorch.backends.cuda.cudnn.matmul import matmul
 from prototorch.backends.cuda.cudnn.recurrent import KernelSequence, SequenceGeometry
 from prototorch.backends.cuda.kernels.candidates import candidate_enabled

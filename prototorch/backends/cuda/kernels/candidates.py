@@ -14,6 +14,7 @@ __all__ = ["CANDIDATES", "ENV_VAR", "candidate_enabled"]
 ENV_VAR = "PROTOTORCH_GPU_CANDIDATES"
 #: name -> what it replaces
 CANDIDATES = {
+    "recurrent_persistent": "LSTM, GRU and SimpleRNN of up to 128 units: one launch for all time steps",
     "recurrent_step": "LSTM, GRU and SimpleRNN: one launch for each time step, instead of a product and a cell",
 }
 
