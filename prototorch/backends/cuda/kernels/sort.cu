@@ -25,10 +25,10 @@ KERNEL sort_keys(index n, const X* x, K* keys) {
         keys[i] = key | (ROWS > 1 ? (K)(i / N) << (VALUE_BITS % (8 * sizeof(K))) : 0);
     }
 }
-// the first TAKEN of each row
+// the first PER_ROW of each row
 KERNEL sort_gather(index n, const X* x, const i32* positions, X* values, I* indices) {
     EACH(i, n) {
-        const i32 from = positions[i / TAKEN * N + i % TAKEN];
+        const i32 from = positions[i / PER_ROW * N + i % PER_ROW];
         values[i] = x[from];
         indices[i] = (I)(from % N);
     }
@@ -38,7 +38,7 @@ FN bool less(A a, A b) { return a < b || (is_nan(b) && !is_nan(a)); }
 // elements [N], or [rows, N] with SHARED 0; the number of elements before each value
 KERNEL searchsorted(index n, const X* elements, const X* values, i64* y) {
     EACH(i, n) {
-        const X* row = elements + (SHARED ? 0 : i / TAKEN * N);
+        const X* row = elements + (SHARED ? 0 : i / PER_ROW * N);
         const A v = get(values[i]);
         i64 begin = 0, end = N;
         while (begin < end) {

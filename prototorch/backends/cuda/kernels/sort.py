@@ -24,7 +24,7 @@ _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 def _source(x: Spec, largest: int, key_type: str, **macros: str | int) -> str:
     defines: dict[str, str | int] = {
-        "DESCENDING": 0, "NAN_LAST": 0, "ROWS": 1, "TAKEN": 1, "SHARED": 0, "RIGHT": 0,
+        "DESCENDING": 0, "NAN_LAST": 0, "ROWS": 1, "PER_ROW": 1, "SHARED": 0, "RIGHT": 0,
         "I": "i64",
     }  # fmt: skip
     size = ITEM_BYTES[x.dtype]
@@ -40,8 +40,8 @@ def _source(x: Spec, largest: int, key_type: str, **macros: str | int) -> str:
     return kernel_source("sort", largest, **defines)
 
 
-def _sorted_rows(x: Spec, taken: int, index_type: str, descending: bool, nan_last: bool) -> LaunchSequence | None:
-    """The first ``taken`` elements of each sorted row, and their indices."""
+def _sorted_rows(x: Spec, per_row: int, index_type: str, descending: bool, nan_last: bool) -> LaunchSequence | None:
+    """The first ``per_row`` elements of each sorted row, and their indices."""
     n, value_bits = x.shape[-1], 8 * ITEM_BYTES[x.dtype]
     rows = x.size // n
     bits = value_bits + (rows - 1).bit_length()
@@ -49,9 +49,9 @@ def _sorted_rows(x: Spec, taken: int, index_type: str, descending: bool, nan_las
         return None
     key_type = "u32" if bits <= 32 else "u64"
     sort = plan_sort(x.size, bits, key_type)
-    source = _source(x, x.size, key_type, DESCENDING=int(descending), NAN_LAST=int(nan_last), ROWS=rows, TAKEN=taken,
+    source = _source(x, x.size, key_type, DESCENDING=int(descending), NAN_LAST=int(nan_last), ROWS=rows, PER_ROW=per_row,
                      I=index_type)  # fmt: skip
-    count, total = rows * taken, index_scalar(x.size, x.size)
+    count, total = rows * per_row, index_scalar(x.size, x.size)
     gather = (index_scalar(count, x.size), InputArg(0), sort.positions, OutputArg(0), OutputArg(1))
     return LaunchSequence(
         grid_stride_launch(source, "sort_keys", x.size, total, InputArg(0), sort.input_keys),
@@ -79,7 +79,9 @@ def searchsorted(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequen
     elements, values = ins
     largest = max(elements.size, values.size)
     shared = elements.ndim == 1
-    taken = 1 if shared else values.shape[-1]
-    source = _source(elements, largest, "u64", TAKEN=taken, SHARED=int(shared), RIGHT=int(attrs.get("side") == "right"))
+    per_row = 1 if shared else values.shape[-1]
+    source = _source(
+        elements, largest, "u64", PER_ROW=per_row, SHARED=int(shared), RIGHT=int(attrs.get("side") == "right")
+    )
     args = (index_scalar(values.size, largest), InputArg(0), InputArg(1), OutputArg(0))
     return LaunchSequence(grid_stride_launch(source, "searchsorted", values.size, *args))
