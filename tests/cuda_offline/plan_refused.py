@@ -16,7 +16,7 @@ from prototorch.spec import Spec
 from tests.cuda_offline.offline_cudnn import load_stub_driver, make_offline_device
 
 WINDOW = (("pads", ((1, 1), (1, 1))), ("strides", (1, 1)), ("dilation", (1, 1)))
-ATTENTION = (("scale", 0.1), ("causal", True), ("deterministic", False))
+ATTENTION = (("scale", 0.1), ("causal", "top_left"), ("deterministic", False))
 
 
 def attention(dtype: str, depth: int) -> GraphDesc:

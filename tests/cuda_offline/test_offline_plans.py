@@ -82,20 +82,36 @@ def test_deterministic_plans_exist():
     assert not [v for v in get_context(device).plans.values() if isinstance(v, UnsupportedGraphError)]
 
 
+def attention_families(dtype, queries, keys, mask, causal):
+    """The families of the kernels of attention and its gradients, for two heads of 32."""
+    backend = CudaBackend(make_offline_device("bf16" if dtype == "bfloat16" else "fp16"))
+    q, k = Spec((4, queries, 2, 32), dtype), Spec((4, keys, 2, 32), dtype)
+    ins, saved = (q, k, k, *([] if mask is None else [Spec(mask, "bool")])), (q, Spec((4, 2, queries)))
+    attrs = {"causal": causal, "scale": None}
+    applications = [
+        ("attention_heads", ins, (q,)), ("attention_heads_grad", (q, *ins), (q, k, k)),
+        ("attention_heads_with_stats", ins, saved), ("attention_heads_with_stats_grad", (q, *ins, *saved), (q, k, k)),
+    ]  # fmt: skip
+    return {backend.choose_kernel(OPS[name], inputs, outs, attrs).family for name, inputs, outs in applications}
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("mask", [None, (4, 1, 1, 24), (4, 2, 24, 24), (24, 24)])
 @pytest.mark.parametrize("causal", [False, True])
 def test_fused_attention_is_accepted(dtype, mask, causal):
-    backend = CudaBackend(make_offline_device("bf16" if dtype == "bfloat16" else "fp16"))
-    q = Spec((4, 24, 2, 32), dtype)
-    ins = (q, q, q, *([] if mask is None else [Spec(mask, "bool")]))
-    attrs = {"causal": causal, "scale": None}
-    assert backend.choose_kernel(OPS["attention_heads"], ins, (q,), attrs).family == "cudnn"
-    assert backend.choose_kernel(OPS["attention_heads_grad"], (q, *ins), (q, q, q), attrs).family == "cudnn"
-    outs = q, Spec((4, 2, 24))
-    assert backend.choose_kernel(OPS["attention_heads_with_stats"], ins, outs, attrs).family == "cudnn"
-    grad = OPS["attention_heads_with_stats_grad"]
-    assert backend.choose_kernel(grad, (q, *ins, *outs), (q, q, q), attrs).family == "cudnn"
+    assert attention_families(dtype, 24, 24, mask, causal) == {"cudnn"}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("queries", "keys"), [(24, 48), (1, 40), (130, 257)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_fused_attention_of_fewer_queries_than_keys_is_accepted(dtype, queries, keys, causal):
+    assert attention_families(dtype, queries, keys, None, causal) == {"cudnn"}
+
+
+def test_queries_that_see_no_key_are_left_to_products():
+    """For them cuDNN returns zeros, and the op the mean of the values."""
+    assert "cudnn" not in attention_families("bfloat16", 48, 24, None, causal=True)
 
 
 @pytest.mark.parametrize("name", ["gpt", "transformer", "vit"])

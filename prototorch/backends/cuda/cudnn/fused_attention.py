@@ -56,11 +56,14 @@ class _AttentionGraphs:
         self.specs, self.masks = (q, k, v), masks
         specs = (q, k, v, *masks)
         scale = attrs.get("scale")
-        causal = bool(attrs.get("causal", False))
+        t, s = q.shape[1], k.shape[1]
+        # the last query sees the last key, as in the op
+        causal = ("top_left" if t == s else "bottom_right") if attrs.get("causal") else None
         self.attrs = (("scale", scale if scale is not None else 1 / math.sqrt(q.shape[-1])), ("causal", causal))
-        same_dtype = len({s.dtype for s in self.specs}) == 1 and q.dtype in _MASKED_SCORE
-        self.fits = same_dtype and len(masks) < 2 and all(not s.layout and s.size for s in specs)
-        self.fits = self.fits and (not causal or q.shape[1] == k.shape[1])
+        same_dtype = len({spec.dtype for spec in self.specs}) == 1 and q.dtype in _MASKED_SCORE
+        self.fits = same_dtype and len(masks) < 2 and all(not spec.layout and spec.size for spec in specs)
+        # of queries without any key cuDNN returns zeros, the op the mean of the values
+        self.fits = self.fits and (causal is None or t <= s)
         self.ports: list[tuple[str, TensorDesc]] = [
             (n, _heads_first_desc(s)) for n, s in zip("qkv", self.specs, strict=True)
         ]

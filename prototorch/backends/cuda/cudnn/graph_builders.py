@@ -77,6 +77,11 @@ def matmul(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     return {**t, "y": _set_output(module, y, desc.tensor("y"))}
 
 
+def _causal_options(causal: str | None) -> dict[str, bool]:
+    """causal: which corner of [T, S] the border of the visible keys starts from; None without one."""
+    return {"use_causal_mask": causal == "top_left", "use_causal_mask_bottom_right": causal == "bottom_right"}
+
+
 def sdpa(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     """q, k, v [N, H, T, D] and perhaps bias (added to the scores); gives o and perhaps stats."""
     attrs, output_names = dict(desc.attrs), ("o", "stats")
@@ -84,7 +89,7 @@ def sdpa(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     extra = {"bias": t["bias"]} if "bias" in t else {}
     o, stats = graph.sdpa(
         name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=desc.has_tensor("stats"),
-        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"], **extra,
+        attn_scale=attrs["scale"], **_causal_options(attrs["causal"]), **extra,
     )  # fmt: skip
     t["o"] = _set_output(module, o, desc.tensor("o"))
     if desc.has_tensor("stats"):
@@ -100,7 +105,7 @@ def sdpa_backward(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     extra = {"bias": t["bias"]} if "bias" in t else {}
     gradients = graph.sdpa_backward(
         name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
-        attn_scale=attrs["scale"], use_causal_mask=attrs["causal"],
+        attn_scale=attrs["scale"], **_causal_options(attrs["causal"]),
         use_deterministic_algorithm=attrs["deterministic"], **extra,
     )  # fmt: skip
     for name, tensor in zip(output_names, gradients, strict=True):
