@@ -10,6 +10,8 @@ import pytest
 
 from prototorch.backends import devices
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
+from prototorch.eager import interpreter
+from prototorch.eager.device import Device
 from tests.cuda_fake.fake_cuda import VARIABLE, use_fake_cuda
 
 if os.environ.get(VARIABLE):
@@ -40,3 +42,16 @@ def gpu():
         return devices.cuda_backend(ExecutionSettings(resolve_precision(word, gpu=True), **settings))
 
     return backend
+
+
+@pytest.fixture
+def eager_gpu(gpu, monkeypatch):
+    """Tensors on "cuda" are computed in strict float32, to be compared with the CPU's; gives their interpreter."""
+    backend = gpu("fp32")
+    if backend not in _interpreters:
+        _interpreters[backend] = interpreter.EagerInterpreter(backend, Device("cuda", 0))
+    monkeypatch.setattr(interpreter, "_gpu_interpreter", lambda index: _interpreters[backend])
+    return _interpreters[backend]
+
+
+_interpreters = {}

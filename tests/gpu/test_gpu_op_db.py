@@ -36,7 +36,7 @@ CREATION = {
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def quiet(eager_gpu):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
