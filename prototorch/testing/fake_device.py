@@ -158,6 +158,9 @@ class FakeDevice:
             self._workspace = self.alloc(self._workspace_bytes)
         return self._workspace
 
+    def release_workspace(self) -> None:
+        self._workspace_bytes, self._workspace = 0, None
+
     # ---------------------------------------------------------------- streams and events
 
     def create_event(self, timing: bool = False) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any
@@ -96,7 +97,12 @@ class PlanCache:
             ready = self._precompiled.pop(key) if key in self._precompiled else None
             plan, inits = ready or self._make_plan(phase, specs, preprocessing, with_mask)
             free = self.backend.free_bytes()
-            if free is not None and self._estimate(plan, inits).total > free:
+            needed = 0 if free is None else self._estimate(plan, inits).total
+            if free is not None and needed > free:
+                for _ in range(2):  # models that are not used any more, and what their finalizers leave
+                    gc.collect()
+                free = self.backend.free_bytes() or 0
+            if free is not None and needed > free:
                 raise self._memory_error(phase, specs, plan, inits, preprocessing, free)
             inits.create_missing(self.variables, self.backend.threads)
             try:

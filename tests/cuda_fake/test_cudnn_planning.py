@@ -12,6 +12,7 @@ from prototorch.backends.cuda.cudnn import planning_log
 from prototorch.backends.cuda.cudnn.context import CudnnContext, get_context
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 from prototorch.errors import BackendError
+from tests.cuda_offline.recording_devices import PlanDevice
 
 X = TensorDesc((2, 4), (4, 1), "float32")
 
@@ -42,7 +43,8 @@ def plan(monkeypatch, *graphs, kinds=("matmul",)):
     types = SimpleNamespace(FLOAT=0, DOUBLE=1)
     module = SimpleNamespace(data_type=types, cudnnGraphNotSupportedError=NotSupportedError)
     queue = list(graphs)
-    context = CudnnContext(module, SimpleNamespace(precision="fp32", deterministic=False), lambda *_: queue.pop(0))
+    device = PlanDevice("fp32")  # alive for as long as plans are made for it
+    context = CudnnContext(module, device, lambda *_: queue.pop(0))
     for kind in kinds:
         for size in range(len(graphs) // len(kinds)):
             assert context.get_plan(GraphDesc(kind, (("x", X),), (), (("size", size),))) is None

@@ -7,8 +7,8 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary, finalize, ref
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from prototorch.backends.cuda.device import CudaDevice
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
 from prototorch.backends.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.backends.cuda.executor.device_mirror import DeviceMirror
+from prototorch.backends.cuda.graph_capture import release_later
 from prototorch.backends.cuda.host_writer import HostWriter
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
@@ -62,6 +63,7 @@ class CudaBackend(Backend):
         self.precision = device.settings.precision
         if self.precision.low_dtype is not None:
             numpy_dtype(self.precision.low_dtype)  # raises now where the dtype is not installed
+        self._executors: set[object] = set()  # a token for each
         self._matmul_kernels: dict[tuple[Spec, Spec], tuple[Spec, KernelFn | None]] = {}
         if kernels:
             self.xp.matmul = self.kernel_matmul
@@ -126,7 +128,18 @@ class CudaBackend(Backend):
     def make_executor(self, plan: ExecutablePlan, states: Any, arena: Any = None) -> CudaGraphExecutor:
         """See `Backend.make_executor`. Arrays of the host that have no mirror yet get one."""
         mirror = states if isinstance(states, DeviceMirror) else DeviceMirror(states, self)
-        return CudaGraphExecutor(plan, self, mirror, arena)
+        executor = CudaGraphExecutor(plan, self, mirror, arena)
+        token = object()
+        self._executors.add(token)
+        finalize(executor, _end_executor, ref(self), token).atexit = False
+        return executor
+
+    def end_executor(self, token: object) -> None:
+        """An executor is not used any more; after the last one the workspace is released, which the next requests
+        again."""
+        self._executors.discard(token)
+        if not self._executors:
+            release_later(self.device.release_workspace)
 
     def mirror_states(self, host: Mapping[str, Any]) -> DeviceMirror:
         """See `Backend.mirror_states`."""
@@ -224,13 +237,32 @@ class CudaBackend(Backend):
             return self.device.download(array)
 
 
+def _end_executor(backend: ref[CudaBackend], token: object) -> None:
+    alive = backend()
+    if alive is not None:
+        alive.end_executor(token)
+
+
 def _overlap(some: AddressRanges, others: AddressRanges) -> bool:
     return any(begin < other_end and other_begin < end for begin, end in some for other_begin, other_end in others)
 
 
-@lru_cache(maxsize=4)
+_backends: WeakValueDictionary[tuple[ExecutionSettings, int], CudaBackend] = WeakValueDictionary()
+_last_used: list[CudaBackend] = []  # one, which stays alive between two models of the same settings
+_backends_lock = threading.RLock()  # a garbage collection inside of it may end the life of a backend
+
+
 def get_backend(settings: ExecutionSettings, index: int = 0) -> CudaBackend:
     """The backend of a GPU for these settings; index: of the GPU (default 0). Raises BackendError where no GPU can be
-    used."""
+    used.
+
+    Models of the same settings share one. It is freed, with its streams, its compiled kernels and cuDNN's handle and
+    plans, when no model uses it and another one has been asked for.
+    """
     importlib.import_module("prototorch.backends.cuda.kernels")
-    return CudaBackend(CupyDevice(settings, index))
+    with _backends_lock:
+        backend = _backends.get((settings, index))
+        if backend is None:
+            backend = _backends[settings, index] = CudaBackend(CupyDevice(settings, index))
+        _last_used[:] = [backend]
+    return backend

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from prototorch.backends.cuda.array_namespace import CapturableNamespace
 from prototorch.backends.cuda.availability import query_driver
 from prototorch.backends.cuda.device import MemoryUsage, format_bytes, out_of_memory_error
 from prototorch.backends.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
+from prototorch.backends.cuda.graph_capture import release_later
 from prototorch.backends.cuda.packages import install_command
 from prototorch.backends.cuda.stream_context import enter_stream, in_stream
 from prototorch.backends.precision import ExecutionSettings
@@ -50,6 +53,9 @@ class CupyDevice:
             raise BackendError(
                 f"the GPU cannot be used: {type(exc).__name__}: {exc}; CUDA's libraries come with {_install_command()}"
             ) from exc
+        self.select = partial(cuda.Device, index)  # a context in which it is the current GPU
+        #: arrays may outlive this object, and are used on another stream then
+        finalize(self, release_later, self.compute_stream.synchronize).atexit = False
         self.pool = cuda.MemoryPool()
         self._active_pool, self._graph_memory = self.pool, list[Any]()
         self.xp = CapturableNamespace(self.cp)
@@ -94,6 +100,7 @@ class CupyDevice:
         except cuda.runtime.CUDARuntimeError as exc:
             if exc.status != CUDA_ERROR_MEMORY_ALLOCATION:
                 raise
+            gc.collect()  # models that are not used any more
             self.pool.free_all_blocks()  # left there by reference implementations; no graph uses it
             try:
                 memory = cuda.Memory(max(nbytes, 1))
@@ -178,6 +185,10 @@ class CupyDevice:
         if self._workspace is None:
             self._workspace = self.alloc(self._workspace_bytes)
         return self._workspace
+
+    def release_workspace(self) -> None:
+        """See `CudaDevice.release_workspace`."""
+        self._workspace, self._workspace_bytes = None, 0
 
     @in_stream
     def create_event(self, timing: bool = False) -> Any:

@@ -99,6 +99,9 @@ class CudaDevice(Protocol):
     def workspace(self) -> Any:
         """The workspace; a captured graph keeps the block that it was captured with alive."""
 
+    def release_workspace(self) -> None:
+        """Give up the workspace and all requests for it; a kernel that is used later requests its own again."""
+
     # ---------------------------------------------------------------- streams and events
 
     def create_event(self, timing: bool = False) -> Any:

@@ -30,20 +30,21 @@ def capture_graph(device: CudaDevice, enqueue_work: Callable[[], None]) -> Any:
     Raises what the function raises, and CUDA's error where its work cannot be captured; nothing is captured then.
     """
     collects = gc.isenabled()
-    with _capture_lock:
-        gc.disable()  # what is freed during a capture would be captured, or invalidate it
-        try:
-            device.begin_capture()
-            enqueue_work()
-            graph = device.end_capture()
-        except BaseException:
-            device.abandon_capture()
-            raise
-        finally:
-            if collects:
-                gc.enable()
-    _release_pending()
-    return graph
+    try:
+        with _capture_lock:
+            gc.disable()  # what is freed during a capture would be captured, or invalidate it
+            try:
+                device.begin_capture()
+                enqueue_work()
+                return device.end_capture()
+            except BaseException:
+                device.abandon_capture()
+                raise
+            finally:
+                if collects:
+                    gc.enable()
+    finally:
+        _release_pending()
 
 
 def release_later(release: Callable[[], object]) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize, ref
 
 from prototorch.backends.cuda.availability import cudnn_conflict, cudnn_problem, query_driver
 from prototorch.backends.cuda.cudart import load_cudart
@@ -19,6 +21,7 @@ from prototorch.backends.cuda.cudnn.execution_plan import (
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import PlanAutotuner
 from prototorch.backends.cuda.cudnn.planning_log import warn_of_failure, warn_once
+from prototorch.backends.cuda.graph_capture import release_later
 from prototorch.backends.cuda.packages import cupy_packages
 from prototorch.errors import BackendError
 
@@ -34,17 +37,29 @@ class CudnnContext:
 
     module: the package cudnn. device: that plans run on. graph: a function that returns an empty graph for the types of
     tensors and of arithmetic (default: cuDNN's; tests pass one that plans for a GPU that is not present).
+
+    The handle is destroyed when the device is not used any more, on its GPU, and not while something is captured.
     """
 
     def __init__(self, module: Any, device: Any, graph: Callable[[Any, Any], Any] | None = None):
-        self.module, self.device = module, device
+        self.module, self._device = module, ref(device)
         self.handle: Any = None
         if graph is None:
-            self.handle = module.create_handle()
+            select = getattr(device, "select", nullcontext)
+            with select():
+                self.handle = module.create_handle()
             module.set_stream(self.handle, device.compute_stream.ptr)
+            finalize(device, release_later, partial(_destroy_handle, module, self.handle, select)).atexit = False
         self._graph = graph or self._new_graph
         self.plans: dict[Any, ExecutionPlan | UnsupportedGraphError] = {}
         self.autotuner = PlanAutotuner(self, MAX_WORKSPACE_BYTES)
+
+    @property
+    def device(self) -> Any:
+        """The device that plans run on; the context does not keep it alive, for it is kept as long as the device is."""
+        device = self._device()
+        assert device is not None, "a plan of cuDNN is used after its device"
+        return device
 
     @property
     def multiprocessors(self) -> int:
@@ -71,12 +86,17 @@ class CudnnContext:
             except PlanningError as failure:
                 log.debug("cuDNN failed to plan %s: %s", desc, failure)
                 warn_of_failure(desc.kind, failure)
-                plan = failure
+                plan = PlanningError(str(failure))  # anew: the traceback of that one keeps its frames alive
             except UnsupportedGraphError as refusal:
                 log.debug("cuDNN has no plan for %s: %s", desc, refusal)
-                plan = refusal
+                plan = UnsupportedGraphError(str(refusal))
             self.plans[key] = plan
         return None if isinstance(plan, UnsupportedGraphError) else plan
+
+
+def _destroy_handle(module: Any, handle: Any, select: Callable[[], AbstractContextManager[Any]]) -> None:
+    with select():
+        module.destroy_handle(handle)
 
 
 _contexts: WeakKeyDictionary[Any, CudnnContext | None] = WeakKeyDictionary()

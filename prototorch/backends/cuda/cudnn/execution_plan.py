@@ -12,6 +12,7 @@ from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import plan_names
 from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
 from prototorch.backends.cuda.cudnn.split_k import select_split_k_plan
+from prototorch.backends.cuda.kernels.launch import workspace_address
 
 __all__ = ["ExecutionPlan", "PlanningError", "UnsupportedGraphError"]
 
@@ -33,9 +34,12 @@ class PlanningContext(Protocol):
     """What a plan needs of its context; see `cudnn.context.CudnnContext`."""
 
     module: Any
-    device: Any
     handle: Any
     autotuner: Any
+
+    @property
+    def device(self) -> Any:
+        """The device that plans run on."""
 
     def create_graph(self, io: Any, compute: Any) -> Any:
         """An empty cuDNN graph with these types of tensors and of arithmetic."""
@@ -135,6 +139,6 @@ class ExecutionPlan:
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Execute it on the addresses of the tensors."""
         device = self.context.device
-        workspace = device.pointer(device.workspace()) if self.workspace else 0
+        workspace = workspace_address(device, self.workspace)
         addresses = {self.uids[name]: address for name, address in arrays.items()}
         self.graph.execute(addresses, workspace, handle=self.context.handle)

@@ -46,6 +46,7 @@ __all__ = [
     "u32",
     "use_device",
     "vector_width",
+    "workspace_address",
 ]
 
 #: dtype -> its name in the kernels
@@ -209,7 +210,7 @@ class LaunchSequence:
         if self.layouts:
             pairs = zip(inputs, self.layouts, strict=True)
             inputs = [a if layout else ensure_contiguous(self.device, a) for a, layout in pairs]
-        base = self.device.pointer(self.device.workspace()) if self.workspace_bytes else 0
+        base = workspace_address(self.device, self.workspace_bytes)
 
         def argument(a: Any) -> Any:
             if isinstance(a, InputArg):
@@ -231,6 +232,15 @@ class LaunchSequence:
             )
         sequence.layouts = self.layouts
         return sequence
+
+
+def workspace_address(device: KernelDevice, nbytes: int) -> int:
+    """The address of the workspace that a kernel needs so many bytes of; 0 where it needs none. It is requested again,
+    for the workspace is released when no step uses it any more."""
+    if not nbytes:
+        return 0
+    device.reserve(nbytes)
+    return device.pointer(device.workspace())
 
 
 PrepareLaunches = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], LaunchSequence | None]

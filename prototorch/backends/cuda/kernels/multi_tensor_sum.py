@@ -17,6 +17,7 @@ from prototorch.backends.cuda.kernels.launch import (
     current_device,
     per_block_launch,
     u32,
+    workspace_address,
 )
 from prototorch.backends.registry import KernelFn, kernel
 from prototorch.spec import Spec
@@ -94,7 +95,7 @@ class MultiTensorSum:
         if table is None:
             rows = [(address, *row) for address, row in zip(addresses, self.rows, strict=True)]
             table = self.tables[addresses] = device.upload(np.array(rows, np.uint64))
-        partials = np.uint64(device.pointer(device.workspace()))
+        partials = np.uint64(workspace_address(device, self.workspace_bytes))
         for launch, args in (
             (self.sweep, (self.chunks, table, self.where, partials)),
             (self.end, (self.chunks, partials, outputs[0])),
