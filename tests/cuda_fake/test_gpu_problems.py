@@ -6,6 +6,7 @@ import importlib.util
 import json
 import warnings
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -15,6 +16,7 @@ from prototorch.backends.cuda.driver import DriverInfo, query_driver
 from prototorch.backends.cuda.packages import FRONTEND, Package, install_command
 from prototorch.cli.commands.devices import command
 from prototorch.errors import BackendError
+from prototorch.ops.operators import OPS
 from tests.cuda_fake.fake_gpu import fake_backend
 
 FOR_13 = {"cupy-cuda13x": "14.2.0", "nvidia-cudnn-cu13": "9.19.0.56", FRONTEND: "1.28.0"}
@@ -116,6 +118,7 @@ FITS = {
     "an old cuDNN": (
         H100, {**FOR_13, "nvidia-cudnn-cu13": "9.1.0"}, {"cudnn is not used": "too old (nvidia-cudnn-cu13 9.1.0)"}),
     "a new graph API": (H100, {**FOR_13, FRONTEND: "1.32.0"}, {"cudnn is not used": "is expected from 1.18 to 1.28"}),
+    "a GPU that does not tell": (with_driver(13000, capabilities=((0, 0),)), FOR_13, {}),
     "a Turing": (with_driver(13000, capabilities=((7, 5),), names=("T4",)), FOR_13, {"precision": "T4: fp32 and fp16"}),
     "a Pascal beside an Ampere": (
         with_driver(12080, gpus=2, capabilities=((8, 6), (6, 1)), names=("A10", "P4")), FOR_12,
@@ -205,6 +208,7 @@ class Library:
 
     def cuDeviceGetAttribute(self, target, attribute, index):
         target._obj.value = {75: 9 - index, 76: 6 * index}[attribute]
+        return 0
 
     def cuDeviceGetName(self, target, size, index):
         target.value = b"NVIDIA H100" if index == 0 else b""
@@ -216,6 +220,9 @@ def test_what_the_driver_answers():
     assert driver.text == "13.0"
     assert driver.capability(1) == (8, 6)
     assert driver.capability(2) is None
+    silent = Library()
+    silent.cuDeviceGetAttribute = lambda *_: 1
+    assert query_driver(lambda name: silent).capability(0) is None
     assert query_driver(lambda name: Library(error=999)) == DriverInfo(13000, 0, error=999)
     assert query_driver(lambda name: Library(error=34)) is None, "the stub of CUDA's tools is no driver"
 
@@ -227,3 +234,23 @@ def test_what_the_driver_answers():
 )  # fmt: skip
 def test_the_version_of_cuda_in_a_name(name, cuda):
     assert Package(name, "14.2.0").cuda == cuda
+
+
+@pytest.mark.parametrize(
+    ("text", "cupy", "package"),
+    [('Failure finding "libnvJitLink.so.13 or libnvJitLink.so.12": No such file\n listdir(...): libcublas.so.13',
+      "cupy-cuda13x", "nvidia-cusolver"),
+     ("libcusolver.so.11: cannot open shared object file", "cupy-cuda12x", "nvidia-cusolver-cu12"),
+     ("libcufft.so.12: cannot open shared object file", "cupy-cuda13x", "nvidia-cufft")],
+)  # fmt: skip
+def test_an_op_whose_library_is_missing(monkeypatch, text, cupy, package):
+    def reference(xp, x):
+        raise ImportError(text)
+
+    monkeypatch.setattr(packages, "version_of", {cupy: "14.2.0"}.get)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(OPS["cholesky"], "reference", reference)
+    gpu = fake_backend()
+    array = gpu.asarray(np.eye(2, dtype=np.float32))
+    with pytest.raises(BackendError, match=f"^cholesky on a GPU needs .* not installed: pip install {package}$"):
+        gpu.reference(OPS["cholesky"], {})([array], [array])

@@ -34,6 +34,7 @@ def test_a_step_on_a_device_is_split_by_layer(phase: str, monkeypatch):
 
 
 def test_pytorch_is_compared_with_on_the_cpu():
+    pytest.importorskip("torch")
     backend = fake_backend()
     model = compile_net(backend)
     with use_backend(backend), pytest.raises(UsageError, match="compares on the CPU"):

@@ -129,6 +129,13 @@ class HostCuda:
     def cuDeviceGetCount(self, n: P):
         return put(n, self.devices, INT)
 
+    def cuDeviceGetAttribute(self, n: P, which: INT, device: INT):
+        return put(n, ATTRIBUTES.get(which, 1), INT)
+
+    def cuDeviceGetName(self, name: P, size: INT, device: INT):
+        ctypes.memmove(name, b"the host", 9)
+        return OK
+
     def cudaGetDeviceCount(self, n: P):
         return put(n, self.devices, INT)
 

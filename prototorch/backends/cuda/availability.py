@@ -64,8 +64,9 @@ def find_problem(driver: DriverInfo | None, cupy: tuple[Package, ...]) -> Proble
         return Problem("the NVIDIA driver shows no GPU (`nvidia-smi` and CUDA_VISIBLE_DEVICES tell why)")
     if driver.major < MIN_DRIVER:
         return Problem(f"the NVIDIA driver is for CUDA {driver.text}: install a newer one, for CUDA {MIN_DRIVER} or 13")
-    if all(capability < MIN_CAPABILITY for capability in driver.capabilities) and driver.capabilities:
-        return gpu_problem(driver, 0)
+    problems = [gpu_problem(driver, index) for index in range(driver.gpus)]
+    if all(problems):
+        return problems[0]
     return _cupy_problem(driver, cupy)
 
 

@@ -24,11 +24,13 @@ from prototorch.backends.cuda.host_writer import HostWriter
 from prototorch.backends.cuda.kernels.elementwise import ElementwiseKernel
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.backends.cuda.kernels.optimizer_update import fuse_updates
+from prototorch.backends.cuda.packages import cupy_packages, missing_library_command
 from prototorch.backends.cuda.pinned_pool import PinnedPool
 from prototorch.backends.cuda.stream_kernel import BoundStreamKernel, StreamKernel
 from prototorch.backends.executable_plan import ExecutablePlan, StepSpec
 from prototorch.backends.precision import ExecutionSettings, numpy_dtype
 from prototorch.backends.registry import KernelFn
+from prototorch.errors import BackendError
 from prototorch.ops.core import Op
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec
@@ -98,11 +100,19 @@ class CudaBackend(Backend):
         return dry_run.workspace_bytes + dry_run.persistent_bytes
 
     def reference(self, op: Op, attrs: Mapping[str, Any]) -> KernelFn:
-        """See `Backend.reference`. Inputs of 16-bit dtypes are computed with in float32, as kernels do."""
+        """See `Backend.reference`. Inputs of 16-bit dtypes are computed with in float32, as kernels do. Raises
+        BackendError where a library of CUDA is missing that CuPy needs for the op (linear algebra: cuSOLVER)."""
         inner, xp = super().reference(op, attrs), self.xp
 
         def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            inner([xp.astype(a, xp.float32) if a.dtype.name in _LOW_PRECISION else a for a in inputs], outputs)
+            try:
+                inner([xp.astype(a, xp.float32) if a.dtype.name in _LOW_PRECISION else a for a in inputs], outputs)
+            except ImportError as error:
+                major = next((package.cuda for package in cupy_packages()), None)
+                raise BackendError(
+                    f"{op.name} on a GPU needs a library of CUDA that is not installed: "
+                    f"{missing_library_command(error, major)}"
+                ) from error
 
         return run
 

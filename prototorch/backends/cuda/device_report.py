@@ -62,7 +62,8 @@ def _describe_gaps(
     old = [str(gap) for k in range(driver.gpus) if (gap := gpu_problem(driver, k)) is not None]
     if old and not reason:
         yield "not used", "; ".join(old)
-    coarse = [driver.name(k) for k, c in enumerate(driver.capabilities) if MIN_CAPABILITY <= c < LOW_PRECISION]
+    capabilities = ((k, driver.capability(k) or LOW_PRECISION) for k in range(driver.gpus))
+    coarse = [driver.name(k) for k, capability in capabilities if MIN_CAPABILITY <= capability < LOW_PRECISION]
     if coarse:
         yield "precision", f"{', '.join(coarse)}: fp32 and fp16; bf16 and tf32 need the compute capability 8.0 (Ampere)"
     problem = cudnn_problem(driver, cupy)

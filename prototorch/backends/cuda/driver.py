@@ -28,7 +28,7 @@ class DriverInfo(NamedTuple):
     Attributes:
         version: the newest version of CUDA that it supports: 13000 is CUDA 13.0.
         gpus: the number of GPUs that this process sees (CUDA_VISIBLE_DEVICES).
-        capabilities: the compute capability of each; empty where it is not known.
+        capabilities: the compute capability of each; (0, 0) where the driver does not tell it.
         names: of the GPUs.
         error: what ``cuInit`` returned; 0 where it succeeded.
     """
@@ -58,7 +58,8 @@ class DriverInfo(NamedTuple):
 
     def capability(self, index: int) -> tuple[int, int] | None:
         """The compute capability of a GPU by its number; None where it is not known."""
-        return self.capabilities[index] if index < len(self.capabilities) else None
+        found = self.capabilities[index] if index < len(self.capabilities) else (0, 0)
+        return found if any(found) else None
 
     def name(self, index: int) -> str:
         """The name of a GPU by its number."""
@@ -89,7 +90,8 @@ def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
 def _capability(library: Any, index: int) -> tuple[int, int]:
     numbers = ctypes.c_int(0), ctypes.c_int(0)
     for attribute, number in zip((_CAPABILITY_MAJOR, _CAPABILITY_MINOR), numbers, strict=True):
-        library.cuDeviceGetAttribute(ctypes.byref(number), attribute, index)
+        if library.cuDeviceGetAttribute(ctypes.byref(number), attribute, index):
+            return 0, 0
     return numbers[0].value, numbers[1].value
 
 

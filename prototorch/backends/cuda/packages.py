@@ -11,7 +11,7 @@ from typing import NamedTuple
 from prototorch.backends.cuda.cudart import CUDART_PACKAGES
 
 __all__ = ["CUDNN", "CUPY", "FRONTEND", "MIN_CUPY", "NCCL", "NVRTC", "REQUIREMENTS", "Package", "cupy_packages",
-           "find_packages", "install_command", "version_of"]  # fmt: skip
+           "find_packages", "install_command", "missing_library_command", "version_of"]  # fmt: skip
 
 #: the distributions of each library, by the major version of CUDA
 CUPY = {13: "cupy-cuda13x", 12: "cupy-cuda12x"}
@@ -21,7 +21,7 @@ NVRTC = {13: "nvidia-cuda-nvrtc", 12: "nvidia-cuda-nvrtc-cu12"}
 FRONTEND = "nvidia-cudnn-frontend"
 MIN_CUPY = (14,)
 #: what a GPU needs, by the major version of CUDA: the extras cuda13 and cuda12 of pyproject.toml. cuDNN brings cuBLAS
-#: along; CuPy's own extra [ctk] would bring cuFFT, cuRAND, cuSOLVER and cuSPARSE as well, which nothing here calls
+#: along; CuPy's own extra [ctk] would bring cuFFT, cuRAND, cuSOLVER and cuSPARSE as well, which models do not need
 REQUIREMENTS = {
     major: (
         f"{CUPY[major]}>=14.2,<15", f"{NVRTC[major]}>={major},<{major + 1}",
@@ -29,6 +29,14 @@ REQUIREMENTS = {
     )
     for major in (13, 12)
 }  # fmt: skip
+#: libraries that only a few ops need, as CuPy's error names them, with their distributions for CUDA 13; what none of
+#: these is, is a part of cuSOLVER's (linear algebra)
+_OPTIONAL = {
+    "cublas": "nvidia-cublas",
+    "cufft": "nvidia-cufft",
+    "curand": "nvidia-curand",
+    "nvrtc": "nvidia-cuda-nvrtc",
+}
 #: all distributions that contain the package cupy: for CUDA, from source or conda, for AMD's GPUs
 _CUPY_NAMES = (
     *CUPY.values(), "cupy", "cupy-cuda11x", *(f"cupy-cuda{version}" for version in (102, *range(110, 118))),
@@ -94,3 +102,10 @@ def install_command(major: int | None, remove: tuple[str, ...] = ()) -> str:
     )
     command = "pip install " + " ".join(f"'{requirement}'" for requirement in REQUIREMENTS[known])
     return f"pip uninstall -y {' '.join(remove)} && {command}" if remove else command
+
+
+def missing_library_command(error: BaseException, major: int | None) -> str:
+    """The command that installs the library of CUDA that an ImportError of CuPy misses. major: CUDA's version."""
+    text = str(error).partition("listdir")[0].lower()
+    name = next((package for library, package in _OPTIONAL.items() if library in text), "nvidia-cusolver")
+    return f"pip install {name}{'-cu12' if major == 12 else ''}"
