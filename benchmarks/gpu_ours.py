@@ -83,9 +83,9 @@ class OursOnGpu:
 
     def close(self) -> None:
         """Give the memory back, as far as nothing else holds it."""
-        pool = getattr(getattr(self.backend, "device", None), "pool", None)
+        device = getattr(self.backend, "device", None)
         del self.ours
         self.runner = None
         gc.collect()
-        if pool is not None:
-            pool.free_all_blocks()
+        if device is not None:
+            device.release_memory()

@@ -43,3 +43,13 @@ def test_all_work_is_on_the_streams_of_its_own_gpu(tmp_path):
     done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert "passed" in done.stdout
+
+
+def test_the_first_check_on_a_gpu(tmp_path):
+    """Every kind of call, as `benchmarks.gpu_calls` makes them: CuPy takes what a step does during a capture, and
+    refuses what it must."""
+    program = Path(__file__).with_name("calls_with_cupy.py")
+    done = subprocess.run([sys.executable, program, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert "reading back during a capture: RuntimeError" in done.stdout
+    assert "taking memory during a capture: taken" in done.stdout

@@ -66,19 +66,23 @@ def net() -> Any:
     ])  # fmt: skip
 
 
-def main() -> None:
-    """Train here and there."""
-    matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
+def use_source_modules() -> None:
+    """NVRTC with CuPy's options says whether it takes a text; what is loaded is the text itself, for `player`."""
     (FOLDER / "kernels").mkdir()
     CUDA.play = player(FOLDER / "kernels")
     made = compiler._NVRTCProgram.compile
 
     def text(program: Any, options: Any = (), log: Any = None) -> tuple[bytes, dict[str, str]]:
-        """NVRTC with CuPy's options says whether it takes a text; what is loaded is the text itself."""
         code = made(program, options, log)
         return (SOURCE + program.src.encode() + b"\0", {}) if program.src.strip() else code
 
     compiler._NVRTCProgram.compile = text
+
+
+def main() -> None:
+    """Train here and there."""
+    matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
+    use_source_modules()
     device = CupyDevice(ExecutionSettings(resolve_precision(PRECISION, gpu=True)))
     set_context(device, None)
     rng = np.random.default_rng(0)
