@@ -146,16 +146,17 @@ class _RecordingCudnn:
         if request.kind == "matmul" and self.device.precision == "fp32":
             return None
         launches = graph_launches(request)
-        return _RecordingPlan(self.device, launches)
+        return _RecordingPlan(self.device, request, launches)
 
 
 class _RecordingPlan:
-    """A plan whose engine runs in clusters and splits where that is asked of it."""
+    """A plan whose engine has tensor cores, runs in clusters, and splits where that is asked of it."""
 
-    workspace = 0
+    workspace, uses_tensor_cores = 0, True
     heuristic_engine = engine = SimpleNamespace(has_clusters=True, slices=2)
 
-    def __init__(self, device: RecordingDevice, launches: list[LaunchCost]):
+    def __init__(self, device: RecordingDevice, desc: GraphDesc, launches: list[LaunchCost]):
+        self.desc = desc
         self.context, self.found = SimpleNamespace(device=device), launches
 
     def __call__(self, arrays: Any) -> None:

@@ -15,8 +15,9 @@ from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the 
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.context import get_context
 from prototorch.backends.cuda.cudnn.matmul import matmul
-from prototorch.backends.cuda.cudnn.product_forms import MIN_FLOPS, MIN_SPLIT_ROWS, MatrixProduct, select_form
+from prototorch.backends.cuda.cudnn.product_forms import MIN_SPLIT_ROWS, MatrixProduct, select_form
 from prototorch.backends.cuda.cudnn.split_k import MATMUL_TILES, MIN_SLICE_ROWS, count_tiles
+from prototorch.backends.cuda.cudnn.tensor_cores import MIN_FLOPS
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
@@ -100,3 +101,18 @@ def test_strict_float32_runs_without_tensor_cores():
     a, b = Spec((32768, 256), "float32"), Spec((32768, 256), "float32")
     choice = backend.choose_kernel(OPS["matmul"], (a, b), (Spec((256, 256), "float32"),), {"transpose_a": True})
     assert choice.family == "cudnn"
+
+
+def test_the_cast_of_a_weight_gradient_to_float32_is_part_of_the_product():
+    """As a step of its own, before clipping, it was one launch more and a sweep over the gradient."""
+    backend = CudaBackend(make_offline_device("bf16"))
+    a, b = Spec((4096, 512), "bfloat16"), Spec((4096, 256), "bfloat16")
+    program = (
+        ("matmul", (("in", 0), ("in", 1)), (("transpose_a", True),)),
+        ("cast", (("node", 0, 0),), (("dtype", "float32"),)),
+    )
+    attrs = {"program": program, "outputs": (("node", 1, 0),), "inplace": ()}
+    with use_device(backend.device):
+        kernel = backend.prepare(OPS["fused"], (a, b), (Spec((512, 256), "float32"),), attrs).kernel
+    assert kernel.plan.desc.tensor("y").dtype == "float32"
+    assert kernel.after is None

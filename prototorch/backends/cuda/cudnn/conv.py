@@ -12,6 +12,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc, conv_tensor_desc, tensor_desc
 from prototorch.backends.cuda.cudnn.graph_kernel import GraphKernel, make_graph_kernel
+from prototorch.backends.cuda.cudnn.tensor_cores import needs_tensor_cores
 from prototorch.backends.cuda.kernels.elementwise import elementwise_launches
 from prototorch.backends.cuda.kernels.epilogue import BiasReluEpilogue, build_epilogue, match_bias_relu
 from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, OutputArg, current_device
@@ -117,13 +118,22 @@ def fused_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | Non
     operands = tuple(ins[r[1]] for r in refs)
     y = replace(outs[0], dtype=operands[0].dtype)
     epilogue = match_bias_relu(program, results, ins, y) if name == "conv" else None
+    with_bias: GraphKernel | None = None
     if epilogue is not None and epilogue.bias is not None:
-        kernel_fn = _with_bias(ins, outs[0], operands, [r[1] for r in refs], epilogue, anchor_attrs)
-        if kernel_fn is not None:
-            return kernel_fn
+        with_bias = _with_bias(ins, outs[0], operands, [r[1] for r in refs], epilogue, anchor_attrs)
+        if with_bias is not None and _is_suitable(with_bias):
+            return with_bias
     group_epilogue = build_epilogue(attrs, ins, outs, y)
     anchor = None if group_epilogue is None else ANCHORS[name](operands, (y,), anchor_attrs)
-    return None if group_epilogue is None or anchor is None else group_epilogue.attach_to(anchor, [r[1] for r in refs])
+    if group_epilogue is None or anchor is None or (with_bias is not None and not _is_suitable(anchor)):
+        return with_bias
+    return group_epilogue.attach_to(anchor, [r[1] for r in refs])
+
+
+def _is_suitable(kernel_fn: Any) -> bool:
+    """Whether cuDNN's engine has tensor cores where they count; where not, the convolution without its epilogue may
+    have an engine that does."""
+    return not needs_tensor_cores(kernel_fn.plan.desc) or kernel_fn.plan.uses_tensor_cores
 
 
 def _with_bias(ins: Specs, y: Spec, operands: Specs, operand_indices: Sequence[int], epilogue: BiasReluEpilogue,

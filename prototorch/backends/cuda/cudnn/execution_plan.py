@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 from prototorch.backends.cuda.cudnn.engine import parse_engine
@@ -12,6 +13,7 @@ from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import plan_names
 from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
 from prototorch.backends.cuda.cudnn.split_k import select_split_k_plan
+from prototorch.backends.cuda.cudnn.tensor_cores import needs_tensor_cores
 from prototorch.backends.cuda.kernels.launch import workspace_address
 
 __all__ = ["ExecutionPlan", "PlanningError", "UnsupportedGraphError"]
@@ -49,8 +51,8 @@ class ExecutionPlan:
     """A graph planned under the device's settings.
 
     In fp32 the engines that round inputs to fewer bits are left out, and with ``deterministic`` those whose result
-    depends on the order of threads. The engine is cuDNN's first choice, or that of `select_split_k_plan`, or with
-    ``autotune`` the fastest.
+    depends on the order of threads. The engine is cuDNN's first choice that suits the graph (see
+    `needs_tensor_cores`), or that of `select_split_k_plan`, or with ``autotune`` the fastest.
 
     Attributes:
         preferred: the index of the plan that is taken without autotuning; None for the first of cuDNN's ranking.
@@ -101,30 +103,72 @@ class ExecutionPlan:
         self.heuristic_engine = parse_engine(self.graph.get_plan_name_at_index(untuned))
 
     def _build_first(self) -> int:
-        """Build the preferred plan, or the first of cuDNN's ranking that can be built; its index."""
-        count = self.graph.get_execution_plan_count()
+        """Build the preferred plan, or the first of cuDNN's ranking that can be built and suits the graph; its
+        index."""
+        count, fallback = self.graph.get_execution_plan_count(), None
+        # a convolution with its epilogue is replaced by one without, rather than by an engine of the end of the ranking
+        any_engine = not needs_tensor_cores(self.desc) or self.desc.has_tensor("bias")
         for index in ([] if self.preferred is None else [self.preferred]) + list(range(count)):
             try:
                 self.graph.build_plan_at_index(index)
             except (RuntimeError, ValueError, self.context.module.cudnnGraphNotSupportedError) as why:
                 log.debug("cuDNN's plan %d of a graph %s cannot be built: %s", index, self.desc.kind, why)
                 continue
-            return index
+            if any_engine or self._has_tensor_cores(index):
+                return index
+            fallback = index if fallback is None else fallback
+        if fallback is not None:
+            self.graph.build_plan_at_index(fallback)
+            return fallback
         self.graph.build_plans()  # raises, with cuDNN's reasons
         raise self.context.module.cudnnGraphNotSupportedError("none of cuDNN's plans can be built")
 
+    @cached_property
+    def uses_tensor_cores(self) -> bool:
+        """Whether its engine computes with tensor cores."""
+        return self._has_tensor_cores(plan_names(self.graph).index(self.engine.name))
+
+    def _has_tensor_cores(self, index: int) -> bool:
+        """Whether the engine of a plan has them: it cannot be built where engines that have them are left out."""
+        name = self.graph.get_plan_name_at_index(index)
+        if parse_engine(name).has_clusters:
+            return True
+        if self._without_tensor_cores is None:
+            return True
+        try:
+            self._without_tensor_cores.build_plan_at_index(plan_names(self._without_tensor_cores).index(name))
+        except (RuntimeError, ValueError, self.context.module.cudnnGraphNotSupportedError):
+            return True
+        return False
+
+    @cached_property
+    def _without_tensor_cores(self) -> Any:
+        """The graph with the engines left out that have tensor cores; None where no other supports it."""
+        module = self.context.module
+        try:
+            with frontend_log_at_debug():
+                return self._rank([module.numerical_note.TENSOR_CORE])[0]
+        except (RuntimeError, ValueError, module.cudnnGraphNotSupportedError):
+            return None
+
     def _create_graph(self) -> None:
         """Create the graph with its engines ranked, none of them built."""
+        self.graph, self.tensors, self.preferred = self._rank([])
+        self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
+
+    def _rank(self, excluded_notes: list[Any]) -> tuple[Any, dict[str, Any], int | None]:
+        """A graph with its engines ranked, its tensors by name, and the index of the preferred plan. excluded_notes:
+        cuDNN's numerical notes of engines that are left out, in addition to those that the settings exclude."""
         device, module, desc = self.context.device, self.context.module, self.desc
         io = getattr(module.data_type, CUDNN_TYPES[desc.tensors[0][1].dtype])
         compute = module.data_type.DOUBLE if io == module.data_type.DOUBLE else module.data_type.FLOAT
-        graph = self.graph = self.context.create_graph(io, compute)
-        self.tensors = BUILDERS[desc.kind](module, graph, desc)
+        graph = self.context.create_graph(io, compute)
+        tensors = BUILDERS[desc.kind](module, graph, desc)
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
         note = module.numerical_note
-        drop = []
+        drop = list(excluded_notes)
         if io == module.data_type.FLOAT and device.precision == "fp32":
             drop += [note.TENSOR_CORE, note.DOWN_CONVERT_INPUTS]
         if device.deterministic:
@@ -133,8 +177,7 @@ class ExecutionPlan:
             graph.deselect_numeric_notes(drop)
         graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
         graph.check_support()
-        self.preferred = select_split_k_plan(module, graph, desc)
-        self.uids = {name: tensor.get_uid() for name, tensor in self.tensors.items()}
+        return graph, tensors, select_split_k_plan(module, graph, desc)
 
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Execute it on the addresses of the tensors."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from prototorch.backends.cuda.kernels.launch import contiguous_strides
@@ -39,6 +40,16 @@ class GraphDesc:
     def tensor(self, name: str) -> TensorDesc:
         """A tensor by name."""
         return dict(self.tensors)[name]
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of a convolution, of its gradients, or of a product; 0 of other kinds."""
+        dims = {name: tensor.dims for name, tensor in self.tensors}
+        if self.kind == "matmul":
+            return 2 * prod(dims["y"]) * dims["a"][-1]
+        if not self.kind.startswith("conv"):
+            return 0
+        return 2 * prod(dims["y" if "y" in dims else "g"]) * prod(dims["w" if "w" in dims else "dw"][1:])
 
     def has_tensor(self, name: str) -> bool:
         """Whether there is a tensor of this name."""

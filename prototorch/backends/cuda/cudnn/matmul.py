@@ -41,8 +41,9 @@ def matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
 
 
 def _matmul_of_matrices(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The product where the right operand is one matrix."""
+    """The product where the right operand is one matrix. The result may have another dtype than the operands."""
     a, b = ins
+    y_dtype = outs[0].dtype
     transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
     if b.ndim != 2 or a.dtype == "float64" or (transpose_a and (a.ndim != 2 or transpose_b)):
         return None
@@ -50,11 +51,11 @@ def _matmul_of_matrices(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Kerne
     if context is None:
         return None
     if transpose_a:
-        product = MatrixProduct("conv_weight_grad", a.shape[1], a.shape[0], b.shape[1], a.dtype)
+        product = MatrixProduct("conv_weight_grad", a.shape[1], a.shape[0], b.shape[1], a.dtype, y_dtype)
     elif transpose_b:
-        product = MatrixProduct("conv", prod(a.shape[:-1]), a.shape[-1], b.shape[0], a.dtype)
+        product = MatrixProduct("conv", prod(a.shape[:-1]), a.shape[-1], b.shape[0], a.dtype, y_dtype)
     else:
-        product = MatrixProduct("conv_input_grad", prod(a.shape[:-1]), a.shape[-1], b.shape[1], a.dtype)
+        product = MatrixProduct("conv_input_grad", prod(a.shape[:-1]), a.shape[-1], b.shape[1], a.dtype, y_dtype)
     form = select_form(product, context)
     if form is None:
         return None
@@ -93,9 +94,17 @@ def fused_matmul(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | N
     if name != "matmul" or any(r[0] != "in" for r in refs):
         return None
     operands, y = tuple(ins[r[1]] for r in refs), outs[0]
+    if _is_cast_result(attrs) and not any(s.layout or not s.size for s in (*operands, y)):
+        return _matmul_of_matrices(operands, outs, dict(anchor_attrs)) if [r[1] for r in refs] == [0, 1] else None
     group_epilogue = build_epilogue(attrs, ins, outs, Spec(y.shape, operands[0].dtype))
     anchor = None if group_epilogue is None else matmul(operands, (group_epilogue.result,), dict(anchor_attrs))
     return None if group_epilogue is None or anchor is None else group_epilogue.attach_to(anchor, [r[1] for r in refs])
+
+
+def _is_cast_result(attrs: dict[str, Any]) -> bool:
+    """Whether a group is a product and a cast of its result, which nothing else reads."""
+    program = attrs["program"]
+    return len(program) == 2 and program[1][:2] == ("cast", (("node", 0, 0),)) and len(attrs["outputs"]) == 1
 
 
 register_fusion_role("cuda", "anchor", "matmul")

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 from prototorch.backends.cuda.cudnn.context import CudnnContext
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+from prototorch.backends.cuda.cudnn.tensor_cores import MIN_FLOPS
 
-__all__ = ["MIN_FLOPS", "MIN_SPLIT_ROWS", "WIDTHS", "MatrixProduct", "select_form"]
+__all__ = ["MIN_SPLIT_ROWS", "WIDTHS", "MatrixProduct", "select_form"]
 
-#: operations of a product below which launches cost more than its engine
-MIN_FLOPS = 1 << 28
 #: rows of a weight gradient from which its inner dimension is split
 MIN_SPLIT_ROWS = 2048
 #: the tile that is assumed where only the number of tiles counts
@@ -37,13 +36,14 @@ OPERANDS = {"conv": ("x", "w", "y"), "conv_input_grad": ("g", "w", "dx"), "conv_
 @dataclass(frozen=True)
 class MatrixProduct:
     """A product [m, k] x [k, n] and the direction of a 1x1 convolution that it is: "conv" is a b^T, "conv_input_grad"
-    a b, "conv_weight_grad" a^T b."""
+    a b, "conv_weight_grad" a^T b. ``result_dtype`` is that of the result (default: of the operands)."""
 
     kind: str
     m: int
     k: int
     n: int
     dtype: str
+    result_dtype: str | None = None
 
     @property
     def flops(self) -> int:
@@ -82,7 +82,7 @@ class MatrixProduct:
         tensors = (
             ("a", TensorDesc((1, self.m, self.k), (self.k * self.m, 1, self.m), self.dtype)),
             ("b", TensorDesc((1, self.k, self.n), (self.k * self.n, self.n, 1), self.dtype)),
-            ("y", TensorDesc((1, self.m, self.n), (self.m * self.n, self.n, 1), self.dtype)),
+            ("y", TensorDesc((1, self.m, self.n), (self.m * self.n, self.n, 1), self.result_dtype or self.dtype)),
         )
         return GraphDesc("matmul", tensors, ("y",), (("blocks", blocks),))
 
@@ -93,13 +93,16 @@ def _image(rows: int, channels: int, width: int, dtype: str) -> TensorDesc:
 
 def select_form(product: MatrixProduct, context: CudnnContext) -> tuple[GraphDesc, tuple[str, str, str]] | None:
     """The graph of a product by the rule of this module, and the names of its operands and its result; None where
-    cuDNN supports none of the forms."""
+    cuDNN supports none of the forms. A result of another dtype than the operands' is written by the matmul graph alone:
+    convolutions of cuDNN 9.19 refuse it."""
     is_large = product.flops >= MIN_FLOPS
     if is_large and _needs_split(product, context.multiprocessors):
         split = product.as_split_matmul(context.multiprocessors)
         plan = context.get_plan(split, may_measure=False)
         if plan is not None and plan.heuristic_engine.slices > 1:
             return split, ("a", "b", "y")
+    if product.result_dtype not in (None, product.dtype):
+        return None
     chosen: GraphDesc | None = None
     for desc in _conv_forms(product, is_large):
         plan = context.get_plan(desc, may_measure=False)

@@ -1,0 +1,138 @@
+"""The engines that cuDNN chooses for the graphs of the shipped models, kept as text: a file for each model in a folder
+for each version of cuDNN. Planned for an H200 without a GPU, at the batch size of the benchmarks' table.
+
+    python -m tests.cuda_offline.engines                writes the files of the cuDNN that is installed
+    python -m tests.cuda_offline.engines alexnet gpt    only these models
+
+A line is a graph: precision, kind, sizes, the engine with its knobs, the bytes of workspace, and how many kernels of
+the plans for training and prediction run it. A change of an engine then shows as a difference in the repository.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import prototorch as pt
+from prototorch.backends.core import Backend
+from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
+from prototorch.backends.cuda.backend import CudaBackend
+from prototorch.backends.cuda.cudnn.engine import Engine
+from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
+from prototorch.backends.cuda.cudnn.graph_kernel import GraphKernel
+from prototorch.backends.cuda.dry_run_device import DryRunDevice
+from prototorch.backends.cuda.kernels.launch import use_device
+from prototorch.package_files import shipped_models
+from prototorch.runtime.variables import Variables
+from prototorch.spec import Spec
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.step_inputs import PREDICT, TRAIN
+from tests.cuda_offline.offline_cudnn import load_stub_driver, make_offline_device
+
+FOLDER = Path(__file__).parent
+BATCH = 256  # of the benchmarks' table
+LENGTH = 128  # of sequences whose length the model leaves open
+PRECISIONS = ("bf16", "tf32")
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """A graph of a model with its plan."""
+
+    desc: GraphDesc
+    engine: Engine
+    workspace: int
+    uses_tensor_cores: bool
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{name}={'x'.join(map(str, tensor.dims))}" for name, tensor in self.desc.tensors)
+        attrs = "".join(f" {name}={_short(value)}" for name, value in self.desc.attrs if _is_stated(name, value))
+        cores = "" if self.uses_tensor_cores else " WITHOUT TENSOR CORES"
+        return f"{self.desc.kind} {sizes}{attrs} | {self.engine}{cores} | workspace {self.workspace}"
+
+
+def _short(value: Any) -> str:
+    return str(value).replace(" ", "")
+
+
+def _is_stated(name: str, value: Any) -> bool:
+    """Whether an attribute differs from the ordinary: no strides, no padding, no dilation."""
+    ordinary = {"strides": 1, "dilation": 1, "pads": 0}
+    if name in ordinary:
+        return any(n != ordinary[name] for axis in value for n in (axis if isinstance(axis, tuple) else (axis,)))
+    return value is not None and value is not False
+
+
+def planned_graphs(model_name: str, precision: str, batch: int = BATCH) -> Counter[PlannedGraph]:
+    """The graphs of a shipped model's plans for training and prediction, with the number of kernels that run each."""
+    model, backend = pt.load_model(model_name), CudaBackend(make_offline_device(precision))
+    program = PlanCache(model.net, Variables(), backend, model.compile_block)
+    specs = {i.name: Spec((batch, *(LENGTH if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
+    phases = (TRAIN, PREDICT) if program.loss_terms else (PREDICT,)
+    found: Counter[PlannedGraph] = Counter()
+    for phase in phases:
+        for step in program.plan(phase, specs, create=False).steps:
+            ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
+            with use_device(DryRunDevice(backend.device)):
+                kernel = Backend.prepare(backend, step.node.op, ins, outs, step.node.attrs)
+            plans = (graph_kernel.plan for graph_kernel in graph_kernels(kernel))
+            found.update(PlannedGraph(p.desc, p.engine, p.workspace, p.uses_tensor_cores) for p in plans)
+    return found
+
+
+def graph_kernels(kernel: Any) -> list[GraphKernel]:
+    """The cuDNN graphs that a kernel executes, each once."""
+    found: list[GraphKernel] = []
+    pending, seen = [kernel], set[int]()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, GraphKernel):
+            found.append(part)
+        elif isinstance(part, list | tuple):
+            pending += part
+        elif isinstance(part, dict):
+            pending += part.values()
+        elif type(part).__module__.startswith("prototorch.backends.cuda"):
+            pending += vars(part).values() if hasattr(part, "__dict__") else ()
+    return found
+
+
+def cudnn_version() -> str:
+    """The version of the cuDNN that is installed, such as "9.19"."""
+    import cudnn
+
+    number = int(cudnn.backend_version())
+    return f"{number // 10000}.{number // 100 % 100}"
+
+
+def path(model_name: str) -> Path:
+    """Where the engines of a model are kept for this version of cuDNN."""
+    return FOLDER / cudnn_version() / f"{model_name}.txt"
+
+
+def describe(model_name: str) -> str:
+    """The text of a model's file."""
+    lines = [
+        f"{precision} {graph} | x{count}"
+        for precision in PRECISIONS
+        for graph, count in planned_graphs(model_name, precision).items()
+    ]
+    return "\n".join(sorted(lines)) + "\n"
+
+
+def main(models: Sequence[str]) -> None:
+    """Write the files."""
+    with tempfile.TemporaryDirectory() as folder:
+        load_stub_driver(Path(folder))
+        for name in models or sorted(shipped_models()):
+            target = path(name)
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(describe(name), encoding="utf-8")
+            print(target.relative_to(FOLDER), flush=True)
