@@ -81,7 +81,7 @@ class RangePlans:
 
     def forward(self, read: ReadValue, key: np.ndarray) -> Arrays:
         """Run the layers. read: gives the values that they read; key: of the random numbers. Returns the visible
-        values, in the memory of the plan."""
+        values, in the memory of the plan, or as copies from a device."""
         executor, self._key = self._forward_executor, key
         saved = self._full_backward[0].saved if any(self.flags.layers[i] for i in self.layers) else {}
         states = {name: np.array(self.variables.borrow(v.name)) for name, v in saved.items() if v.kind == "state"}
@@ -89,7 +89,7 @@ class RangePlans:
         self._saved_arrays = {name: array for name, array in outputs.items() if name not in self.visible} | states
         values = self.forward_range.trace.values
         aliases = {n: read(values[n].name) for n in self.visible if values[n].kind == "input"}
-        return {name: outputs[name] for name in self.visible if name in outputs} | aliases
+        return {n: self.backend.to_numpy(outputs[n]) for n in self.visible if n in outputs} | aliases
 
     def backward(self, layers: range, use_saved: bool, read: ReadValue, read_diff: ReadValue) -> tuple[Arrays, Arrays]:
         """The gradients of the values that these layers read, in the order in which they are computed, and of weights.
@@ -109,8 +109,9 @@ class RangePlans:
             return read_diff(name.removeprefix(DIFF_PREFIX)) if name.startswith(DIFF_PREFIX) else read(name)
 
         outputs = executor(self._inputs(executor, read_any))
-        values = {name: outputs[f"value:{name}"] for name in gradients.values}
-        return values, {name: outputs[f"weight:{name}"] for name in gradients.weights}
+        to_numpy = self.backend.to_numpy
+        values = {name: to_numpy(outputs[f"value:{name}"]) for name in gradients.values}
+        return values, {name: to_numpy(outputs[f"weight:{name}"]) for name in gradients.weights}
 
     def _backward_executor(self, layers: range, use_saved: bool) -> tuple[Executor | None, RangeGradients]:
         key = layers, use_saved

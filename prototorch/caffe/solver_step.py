@@ -90,8 +90,9 @@ class SolverStep:
                 f"{what} not finite in iteration {iteration}; no parameter has been changed by it. Try a smaller "
                 "base_lr or clip_gradients, or look for odd values in the data"
             ) from None
-        values = {blob: np.array(outputs[OUTPUT_PREFIX + self.net.blobs[blob]]) for blob in self.net.outputs}
-        return StepResult(float(outputs[LOSS]), values)
+        to_numpy = self.plans.backend.to_numpy
+        values = {blob: np.array(to_numpy(outputs[OUTPUT_PREFIX + self.net.blobs[blob]])) for blob in self.net.outputs}
+        return StepResult(float(to_numpy(outputs[LOSS])), values)
 
 
 def with_losses(net: CaffeNet) -> Net:

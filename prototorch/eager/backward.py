@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from prototorch.eager.anomaly import check_gradients, explain_error
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
@@ -63,7 +61,7 @@ def seed_of(output: Tensor, gradient: Tensor | None) -> Tensor:
                 f"the output has shape {list(output.shape)}, and a gradient is that of a scalar: pass "
                 "`gradient=`, or reduce it to a scalar, by sum() or mean()"
             )
-        return output.interpreter.constant(np.ones(output.spec.shape, output.spec.dtype))
+        return output.interpreter.ones(output.spec)
     if not isinstance(gradient, Tensor) or gradient.spec.shape != output.spec.shape:
         got = list(gradient.shape) if isinstance(gradient, Tensor) else type(gradient).__name__
         raise GradientError(

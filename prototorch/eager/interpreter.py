@@ -67,6 +67,14 @@ class TensorInterpreter:
             f"the tensors are on different devices, {self.device} and {tensor.device}: move one of them, by to(device)"
         )
 
+    def scalar(self, array: np.ndarray) -> Tensor:
+        """A scalar that ops read and nothing changes."""
+        return cast(Tensor, self.constant(array))  # type: ignore[attr-defined]
+
+    def ones(self, spec: Spec) -> Tensor:
+        """A tensor of ones."""
+        return cast(Tensor, self.constant(np.ones(spec.shape, spec.dtype)))  # type: ignore[attr-defined]
+
     # ------------------------------------------------------------------ signatures
 
     def intern_spec(self, spec: Spec) -> Spec:
@@ -264,7 +272,7 @@ class EagerInterpreter(TensorInterpreter):
         return super().lift(tensor)
 
     def scalar(self, array: np.ndarray) -> Tensor:
-        """A scalar that ops read and nothing changes: on a device the same memory for equal ones, without waiting."""
+        """See `TensorInterpreter.scalar`: on a device equal ones are in the same memory, and nothing waits."""
         if not self.backend.has_device_memory or active_trace.get() is not None:
             return self.constant(array)
         key = array.dtype, array.tobytes()
@@ -329,8 +337,17 @@ class EagerInterpreter(TensorInterpreter):
             return cast(Tensor, trace.zeros(spec))
         if not self.backend.has_device_memory:
             return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
+        return self._filled(spec, 0)
+
+    def ones(self, spec: Spec) -> Tensor:
+        """See `TensorInterpreter.ones`; on a device nothing waits."""
+        if active_trace.get() is not None or not self.backend.has_device_memory:
+            return super().ones(spec)
+        return self._filled(spec, 1)
+
+    def _filled(self, spec: Spec, value: int) -> Tensor:
         made = self._empty(spec.shape, spec.dtype)
-        self.backend.enqueue("zeros", lambda: operator.setitem(made, ..., 0))
+        self.backend.enqueue("fill", lambda: operator.setitem(made, ..., value))
         return self.wrap(made)
 
     def add_into(self, target: Tensor, value: Tensor) -> None:
@@ -375,11 +392,9 @@ def _gpu_interpreter(index: int) -> EagerInterpreter:
 def interpreter_for(device: Any = None) -> EagerInterpreter:
     """The interpreter of tensors on a device; None is the CPU. Raises BackendError for a GPU that cannot be used."""
     found = CPU if device is None else as_device(device)
-    return (
-        cpu_interpreter()
-        if found.type == "cpu"
-        else _gpu_interpreter(current_gpu.get() if found.index is None else found.index)
-    )
+    if found.type == "cpu":
+        return cpu_interpreter()
+    return _gpu_interpreter(current_gpu.get() if found.index is None else found.index)
 
 
 set_default_interpreter(cpu_interpreter())

@@ -104,7 +104,7 @@ def _number_array(value: Any, dtype: str) -> np.ndarray:
 def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
     """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``."""
     if isinstance(value, bool | int | float):
-        return like.interpreter.constant(_number_array(value, str(dtype)))
+        return like.interpreter.scalar(_number_array(value, str(dtype)))
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
 
 
@@ -117,9 +117,9 @@ def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
             return [a, b]
         # a number beside floating-point elements takes their type
         if type(a) is Tensor and (type(b) is float or type(b) is int) and a.spec.is_float:
-            return [a, a.interpreter.constant(_number_array(b, a.spec.dtype))]
+            return [a, a.interpreter.scalar(_number_array(b, a.spec.dtype))]
         if type(b) is Tensor and (type(a) is float or type(a) is int) and b.spec.is_float:
-            return [b.interpreter.constant(_number_array(a, b.spec.dtype)), b]
+            return [b.interpreter.scalar(_number_array(a, b.spec.dtype)), b]
     operands = tuple(as_operand(v, name) for v in operands)
     like = next((v for v in operands if not isinstance(v, bool | int | float)), None)
     if like is None:
