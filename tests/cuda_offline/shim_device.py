@@ -34,6 +34,7 @@ _C = {
     "float32": ctypes.c_float, "float64": ctypes.c_double,
 }  # fmt: skip
 _KERNEL = re.compile(r"(?:KERNEL|__global__ void) (\w+)\(")
+_ROW_THREADS = re.compile(r"#define ROW_THREADS (\d+)")
 POINTER = 32 + 8
 
 
@@ -91,9 +92,14 @@ class ShimDevice:
 
     def launch(self, module: str, name: str, grid: int, block: int, args) -> None:
         self.launched.append(name)
-        meets = "__syncthreads" in self.sources[module]
+        text = self.sources[module]
+        shuffles = "__shfl" in text
+        meets = shuffles or "__syncthreads" in text
         # a block that meets is a power of two of threads; one of few is played as it is
         threads, blocks = (block if block <= 16 else 8) if meets else 3, min(grid, 2)
+        if shuffles:  # whole warps, and as many as a row has
+            of_row = _ROW_THREADS.search(text)
+            threads = min(block, max(64, int(of_row[1]) if of_row else 0))
         at_once = SANITIZER == "thread"
         if at_once:  # every kernel is right for any grid: three blocks, or a number of threads that divides no size
             threads, blocks = (threads, 3) if meets else (11, 2)

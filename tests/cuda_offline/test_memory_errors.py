@@ -28,9 +28,10 @@ def test_a_read_beside_an_array_is_found():
     assert "heap-buffer-overflow" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "part", ["elementwise", "data_movement", "norm_reduce", "index_rows", "scan_sort", "recurrent_fused"]
-)
+@pytest.mark.parametrize("part", [
+    "logic_elementwise", "logic_data_movement", "logic_norm_reduce", "logic_index_rows", "logic_scan_sort",
+    "logic_recurrent_fused", "column_tiles", "row_per_warp",
+])  # fmt: skip
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
-    done = run_logic_tests("address", f"tests/cuda_offline/test_logic_{part}.py")
+    done = run_logic_tests("address", f"tests/cuda_offline/test_{part}.py")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

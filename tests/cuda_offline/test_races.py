@@ -82,6 +82,7 @@ def test_a_barrier_that_not_all_threads_reach_is_found(kind):
 @pytest.mark.parametrize(("part", "which"), [
     ("logic_elementwise", ""), ("logic_data_movement", ""), ("logic_norm_reduce", ""), ("logic_index_rows", ""),
     ("logic_scan_sort", ""), ("logic_recurrent_fused", ""),
+    ("column_tiles", ""), ("row_per_warp", "not shuffle"),
     # in two processes: in one, after very many threads, the sanitizer ended without a word
     ("step_with_kernels", "not what_turns"), ("step_with_kernels", "what_turns"),
 ])  # fmt: skip

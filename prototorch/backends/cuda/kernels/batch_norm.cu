@@ -108,15 +108,15 @@ KERNEL grads_last(index rows, index chunks, index chunk, const X* g, const X* x,
                 shift[j] = get(beta[c + j]);
             }
 #endif
-            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {
-                XS gs[ROWS_AHEAD], xs[ROWS_AHEAD];
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD_OF_SEVERAL) {
+                XS gs[ROWS_AHEAD_OF_SEVERAL], xs[ROWS_AHEAD_OF_SEVERAL];
 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {
+                for (int u = 0; u < ROWS_AHEAD_OF_SEVERAL; u++) if (r + u * t.groups < end) {
                     gs[u] = *(const XS*)(g + (r + u * t.groups) * C + c);
                     xs[u] = *(const XS*)(x + (r + u * t.groups) * C + c);
                 }
 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end)
+                for (int u = 0; u < ROWS_AHEAD_OF_SEVERAL; u++) if (r + u * t.groups < end)
                     for (int j = 0; j < PACK; j++) {
                         const A off = (A)get(xs[u].v[j]) - middle[j];
 #ifdef ACTIVATION_MASK

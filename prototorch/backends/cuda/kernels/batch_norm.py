@@ -10,7 +10,7 @@ import numpy as np
 
 from prototorch.backends.capabilities import register_channels_last
 from prototorch.backends.cuda.kernels.channelwise import channelwise_launch, channelwise_source
-from prototorch.backends.cuda.kernels.column_tiles import ColumnTiling
+from prototorch.backends.cuda.kernels.column_tiles import TARGET_BLOCKS, TARGET_BLOCKS_80_REGISTERS, ColumnTiling
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     ITEM_BYTES,
@@ -50,11 +50,12 @@ class BatchNormGeometry:
 
     x, w, v, made: the input, a learned vector, given statistics, statistics that are written. beside: other arrays that
     are read and written along with x. activation_mask: C expression of y, the derivative (0 or 1) of the activation
-    that followed, by which the gradient is multiplied.
+    that followed, by which the gradient is multiplied. target_blocks: see `ColumnTiling`.
     """
 
     def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], statistics: Spec | None = None,
-                 others: Specs = (), activation_mask: str | None = None):  # fmt: skip
+                 others: Specs = (), activation_mask: str | None = None,
+                 target_blocks: int = TARGET_BLOCKS):  # fmt: skip
         (axis,) = normalize_axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -72,7 +73,7 @@ class BatchNormGeometry:
         names["sqrt_of"] = "sqrt" if self.acc_dtype == "float64" else "sqrtf"
         if activation_mask is not None:
             names["ACTIVATION_MASK"] = activation_mask
-        self.tiles = ColumnTiling.of(self.rows, self.channels, self.pack if self.channels_last else 1)
+        self.tiles = ColumnTiling.of(self.rows, self.channels, self.pack if self.channels_last else 1, target_blocks)
         names["TILE_VECTORS"] = self.tiles.vectors
         self.source = kernel_source("batch_norm", x.size, **names, PACK=self.pack)
         if self.channels_last:
@@ -173,7 +174,9 @@ def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spe
               attrs: dict[str, Any]) -> LaunchSequence | None:  # fmt: skip
     if not _have_same_format(g, x, outs[0]) or mean.dtype != var.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
-    c = BatchNormGeometry(x, gamma, mean, attrs, activation_mask=DERIVATIVE_MASKS.get(attrs.get("activation_grad", "")))
+    mask = DERIVATIVE_MASKS.get(attrs.get("activation_grad", ""))
+    blocks = TARGET_BLOCKS if mask is None else TARGET_BLOCKS_80_REGISTERS
+    c = BatchNormGeometry(x, gamma, mean, attrs, activation_mask=mask, target_blocks=blocks)
     if not c.fits:
         return None
     has_activation = beta is not None

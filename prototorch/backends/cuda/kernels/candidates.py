@@ -15,6 +15,7 @@ ENV_VAR = "PROTOTORCH_GPU_CANDIDATES"
 #: name -> what it replaces
 CANDIDATES = {
     "recurrent_persistent": "LSTM, GRU and SimpleRNN of up to 128 units: one launch for all time steps",
+    "row_per_warp": "layer norm and softmax: a warp for each row, instead of a block",
     "recurrent_step": "LSTM, GRU and SimpleRNN: one launch for each time step, instead of a product and a cell",
 }
 

@@ -3,7 +3,9 @@
 // memory at a time, whatever C is. The groups' results are combined in a fixed order. A block has at most COLUMN_TILE_THREADS threads.
 #define COLUMN_TILE_THREADS 256
 #define EXCHANGE (COLUMN_TILE_THREADS / 2)
+// rows that a thread reads before it uses the first: of one array, of several
 #define ROWS_AHEAD 4
+#define ROWS_AHEAD_OF_SEVERAL 2
 struct column_tile {
     u32 vectors, groups, lane, group;
     index tiles;

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from prototorch.backends.cuda.kernels.launch import BLOCK
 
-__all__ = ["ROWS_AHEAD", "TARGET_BLOCKS", "ColumnTiling"]
+__all__ = ["ROWS_AHEAD", "TARGET_BLOCKS", "TARGET_BLOCKS_80_REGISTERS", "ColumnTiling"]
 
 #: blocks of one launch: four for each of a large GPU's 132 multiprocessors, where 64 registers a thread leave room for
 #: four
 TARGET_BLOCKS = 512
+#: the same where a thread has up to 80 registers: three for each
+TARGET_BLOCKS_80_REGISTERS = 384
 #: rows that a thread reads before it uses the first (ROWS_AHEAD in column_tiles.cuh)
 ROWS_AHEAD = 4
 #: most adjacent vectors of a tile: 512 bytes of them
@@ -41,13 +43,13 @@ class ColumnTiling:
     chunks: int
 
     @staticmethod
-    def of(rows: int, columns: int, pack: int) -> ColumnTiling:
-        """The cut for these sizes; pack divides columns."""
+    def of(rows: int, columns: int, pack: int, target_blocks: int = TARGET_BLOCKS) -> ColumnTiling:
+        """The cut for these sizes into at most about ``target_blocks``; pack divides columns."""
         lanes = columns // pack
         vectors = -(-lanes // -(-lanes // MAX_TILE_VECTORS))  # tiles of about one size
         tiles = -(-lanes // vectors)
         rows_at_once = BLOCK // vectors * ROWS_AHEAD
-        chunks = max(1, min(TARGET_BLOCKS // tiles, -(-rows // rows_at_once)))
+        chunks = max(1, min(target_blocks // tiles, -(-rows // rows_at_once)))
         chunk = -(-rows // chunks)
         return ColumnTiling(rows, columns, pack, vectors, tiles, chunk, -(-rows // chunk))
 

@@ -9,6 +9,7 @@ from typing import Any
 from prototorch.backends.capabilities import register_fusion_role
 from prototorch.backends.cuda.kernels.batch_norm import INPUT_GRAD_EXPR, BatchNormGeometry
 from prototorch.backends.cuda.kernels.channelwise import channelwise_source
+from prototorch.backends.cuda.kernels.column_tiles import TARGET_BLOCKS_80_REGISTERS
 from prototorch.backends.cuda.kernels.elementwise import is_traceable, trace_program
 from prototorch.backends.cuda.kernels.launch import (
     ITEM_BYTES,
@@ -51,7 +52,8 @@ def elementwise_batch_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) 
     if any((k, refs[1][1]) in attrs.get("inplace", ()) for k in others):
         return None  # x is read again after that
     traced = trace_program(tuple(lines), (*(results[k] for k in others), refs[0]), tuple(s.dtype for s in ins))
-    c = BatchNormGeometry(x, gamma, mean, dict(norm_attrs), others=tuple(same_format))
+    blocks = TARGET_BLOCKS_80_REGISTERS
+    c = BatchNormGeometry(x, gamma, mean, dict(norm_attrs), others=tuple(same_format), target_blocks=blocks)
     if traced is None or not c.fits or not c.channels_last:
         return None
     statements, (*names, g) = [f"const {one}" for one in traced[0]], traced[1]
@@ -103,7 +105,7 @@ def _gradient_sums_source(
     kinds = ScalarTracer()
     args = [f"const {c_type(s)}* in{i}" for i, (_, s) in enumerate(ins)]
     args += [f"{c_type(s)}* out{i}" for i, s in enumerate(outs)]
-    room = " ".join(f"XS p{i}[ROWS_AHEAD];" for i in range(len(ins)))
+    room = " ".join(f"XS p{i}[ROWS_AHEAD_OF_SEVERAL];" for i in range(len(ins)))
     read = " ".join(f"p{i}[u] = *(const XS*)(in{i} + at);" for i in range(len(ins)))
     load = [
         f"const {kinds.compute_c_type(kinds.compute_dtype(s.dtype))} {n} = get(p{i}[u].v[j]);"
@@ -124,15 +126,15 @@ KERNEL grads_then_last(index rows, index chunks, index chunk, const V* mean, {",
         if (t.group < t.groups && c < C) {{
             A middle[PACK];
             for (int j = 0; j < PACK; j++) middle[j] = get(mean[c + j]);
-            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {{
+            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD_OF_SEVERAL) {{
                 {room}
                 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                for (int u = 0; u < ROWS_AHEAD_OF_SEVERAL; u++) if (r + u * t.groups < end) {{
                     const index at = (r + u * t.groups) * C + c;
                     {read}
                 }}
                 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                for (int u = 0; u < ROWS_AHEAD_OF_SEVERAL; u++) if (r + u * t.groups < end) {{
                     const index at = (r + u * t.groups) * C + c;
                     {made}
                     #pragma unroll

@@ -109,7 +109,7 @@ def _channel_sum_source(
         elif mode == "channel":
             load.append(f"const {kind} a{i} = get(in{i}[c + j]);")
         else:
-            rooms.append(f"pack<{t}, PACK> p{i}[ROWS_AHEAD];")
+            rooms.append(f"pack<{t}, PACK> p{i}")
             read.append(f"p{i}[u] = *(const pack<{t}, PACK>*)(in{i} + at);")
             load.append(f"const {kind} a{i} = get(p{i}[u].v[j]);")
     results = [f"pack<{c_type(s)}, PACK> r{i};" for i, s in enumerate(others)]
@@ -117,6 +117,7 @@ def _channel_sum_source(
     inner += [*(f"put(r{i}.v[j], {name});" for i, name in enumerate(names)), f"total[j] += {summand};"]
     store = [f"*(pack<{c_type(s)}, PACK>*)(out{i} + at) = r{i};" for i, s in enumerate(others)]
     nested = "\n                        ".join(inner)
+    ahead = "ROWS_AHEAD" if len(rooms) == 1 else "ROWS_AHEAD_OF_SEVERAL"
     return f"""
 typedef {c_type(acc_dtype)} A;
 template <class T, int N> struct alignas(sizeof(T) * N) pack {{ T v[N]; }};
@@ -130,15 +131,15 @@ KERNEL sweep_sum(index rows, index chunks, index chunk, {", ".join(args)}, A* pa
         A total[PACK];
         for (int j = 0; j < PACK; j++) total[j] = 0;
         if (t.group < t.groups && c < C)
-            for (index r = begin + t.group; r < end; r += t.groups * ROWS_AHEAD) {{
-                {" ".join(rooms)}
+            for (index r = begin + t.group; r < end; r += t.groups * {ahead}) {{
+                {" ".join(f"{one}[{ahead}];" for one in rooms)}
                 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                for (int u = 0; u < {ahead}; u++) if (r + u * t.groups < end) {{
                     const index at = (r + u * t.groups) * C + c;
                     {" ".join(read)}
                 }}
                 #pragma unroll
-                for (int u = 0; u < ROWS_AHEAD; u++) if (r + u * t.groups < end) {{
+                for (int u = 0; u < {ahead}; u++) if (r + u * t.groups < end) {{
                     const index at = (r + u * t.groups) * C + c;
                     {" ".join(results)}
                     #pragma unroll

@@ -128,6 +128,8 @@ def complete_source(body: str, largest: int = 0, defines: Mapping[str, str | int
     """A text of kernels made complete, as `kernel_source` does."""
     if "MAX_BLOCK_THREADS" in body:
         body = _read_source("block_reduce.cuh") + body
+    if "EACH_ROW_OF_BLOCK" in body:
+        body = _read_source("row_per_warp.cuh") + body
     if "column_tile" in body:
         body = _read_source("column_tiles.cuh") + body
     index = "unsigned int" if largest < 1 << 31 else "unsigned long long"

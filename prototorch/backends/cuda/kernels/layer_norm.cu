@@ -44,24 +44,3 @@ KERNEL layer_grad(index rows, i32 n, const X* g, const X* x, const W* gamma, X* 
         if (threadIdx.x == 0) { stats[row] = mean; stats[rows + row] = scale; }
     }
 }
-KERNEL layer_vectors(index rows, i32 n, index chunks, index chunk, const X* g, const X* x, const A* stats, A* part) {
-    EACH(i, chunks * n) {
-        const index c = i % n, k = i / n, begin = k * chunk, end = begin + chunk < rows ? begin + chunk : rows;
-        A sum = 0, both = 0;
-        for (index r = begin; r < end; r++) {
-            const A v = get(g[r * n + c]);
-            sum += v;
-            both += v * ((A)get(x[r * n + c]) - stats[r]) * stats[rows + r];
-        }
-        part[k * n + c] = sum;
-        part[(chunks + k) * n + c] = both;
-    }
-}
-KERNEL layer_end(index n, index chunks, const A* part, W* dgamma, W* dbeta) {
-    EACH(c, n) {
-        A sum = 0, both = 0;
-        for (index k = 0; k < chunks; k++) { sum += part[k * n + c]; both += part[(chunks + k) * n + c]; }
-        put(dgamma[c], both);
-        put(dbeta[c], sum);
-    }
-}

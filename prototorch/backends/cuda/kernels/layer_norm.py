@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.cuda.kernels.candidates import candidate_enabled
+from prototorch.backends.cuda.kernels.column_tiles import ColumnTiling
 from prototorch.backends.cuda.kernels.launch import (
+    BLOCK,
     InputArg,
     LaunchSequence,
     OutputArg,
@@ -17,12 +20,12 @@ from prototorch.backends.cuda.kernels.launch import (
     block_size_for,
     c_type,
     cuda_kernel,
-    grid_stride_launch,
     index_scalar,
     kernel_source,
     per_block_launch,
+    vector_width,
 )  # fmt: skip
-from prototorch.backends.cuda.kernels.reduce import TARGET_THREADS
+from prototorch.backends.cuda.kernels.row_per_warp import row_launch
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
@@ -48,6 +51,11 @@ def layer_norm(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence
     if geometry is None or gamma.dtype != beta.dtype or outs[0].dtype != x.dtype:
         return None
     source, rows, n, acc_type = geometry
+    if candidate_enabled("row_per_warp"):
+        arrays = InputArg(0), InputArg(1), InputArg(2), OutputArg(0), acc_type(attrs["eps"])
+        launch = row_launch("layer_norm_rows", "layer_rows", x, n, *arrays, **_weight_macros(gamma, acc_type))
+        if launch is not None:
+            return LaunchSequence(launch)
     args = (
         index_scalar(rows, x.size),
         np.int32(n),
@@ -74,35 +82,31 @@ def layer_norm_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSeq
         return None
     source, rows, n, acc_type = geometry
     size = np.dtype(acc_type).itemsize
-    chunks = max(1, min(-(-TARGET_THREADS // n), rows // 16, 64))
-    chunk = -(-rows // chunks)
-    chunks = -(-rows // chunk)
+    tiling = ColumnTiling.of(rows, n, vector_width(x, n))
     stats = align_bytes(2 * rows * size)
-    count = lambda *v: tuple(index_scalar(i, x.size) for i in v)  # noqa: E731 - said three times below
-    input_args = (
-        *count(rows),
-        np.int32(n),
-        InputArg(0),
-        InputArg(1),
-        InputArg(2),
-        OutputArg(0),
-        WorkspaceArg(),
-        acc_type(attrs["eps"]),
+    arrays = InputArg(0), InputArg(1), InputArg(2), OutputArg(0), WorkspaceArg(), acc_type(attrs["eps"])
+    first = None
+    if candidate_enabled("row_per_warp"):
+        macros = _weight_macros(gamma, acc_type)
+        first = row_launch("layer_norm_rows", "layer_rows_grad", x, n, *arrays, **macros)
+    if first is None:
+        counts = index_scalar(rows, x.size), np.int32(n)
+        first = per_block_launch(source, "layer_grad", rows, *counts, *arrays, block=block_size_for(n))
+    vectors_source = kernel_source(
+        "layer_norm_vectors", x.size, X=c_type(x), W=c_type(gamma), C=n, PACK=tiling.pack, TILE_VECTORS=tiling.vectors
     )
-    vector_args = (
-        *count(rows),
-        np.int32(n),
-        *count(chunks, chunk),
-        InputArg(0),
-        InputArg(1),
-        WorkspaceArg(),
-        WorkspaceArg(stats),
-    )
+    rows_and_chunks = tuple(index_scalar(v, x.size) for v in (rows, tiling.chunks, tiling.chunk))
+    partial_sums = InputArg(0), InputArg(1), WorkspaceArg(), WorkspaceArg(stats)
+    vectors = WorkspaceArg(stats), OutputArg(1), OutputArg(2)
     return LaunchSequence(
-        per_block_launch(source, "layer_grad", rows, *input_args, block=block_size_for(n)),
-        grid_stride_launch(source, "layer_vectors", chunks * n, *vector_args, block=128),
-        grid_stride_launch(
-            source, "layer_end", n, *count(n, chunks), WorkspaceArg(stats), OutputArg(1), OutputArg(2), block=64
+        first,
+        per_block_launch(vectors_source, "layer_vectors", tiling.blocks, *rows_and_chunks, *partial_sums, block=BLOCK),
+        per_block_launch(
+            vectors_source, "layer_end", n, rows_and_chunks[1], *vectors, block=block_size_for(tiling.chunks)
         ),
-        workspace_bytes=stats + align_bytes(2 * chunks * n * size),
+        workspace_bytes=stats + align_bytes(2 * tiling.chunks * n * size),
     )
+
+
+def _weight_macros(gamma: Spec, acc_type: Any) -> dict[str, str | int]:
+    return {"W": c_type(gamma), "sqrt_of": "sqrt" if acc_type is np.float64 else "sqrtf"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.backends.cuda.kernels.candidates import candidate_enabled
 from prototorch.backends.cuda.kernels.launch import (
     InputArg,
     LaunchSequence,
@@ -20,6 +21,7 @@ from prototorch.backends.cuda.kernels.launch import (
     kernel_source,
     per_block_launch,
 )  # fmt: skip
+from prototorch.backends.cuda.kernels.row_per_warp import row_launch
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
@@ -31,6 +33,11 @@ Specs = tuple[Spec, ...]
 def _row_launch(name: str, x: Spec, inner: int, n: int, *args: Any, label: str = "i32") -> LaunchSequence | None:
     if not x.is_float or n >= 1 << 31:
         return None
+    if inner == 1 and candidate_enabled("row_per_warp"):
+        kernel = f"{name.removesuffix('_grad')}_rows{'_grad' if name.endswith('_grad') else ''}"
+        launch = row_launch("softmax_rows", kernel, x, n, *args, L=label)
+        if launch is not None:
+            return LaunchSequence(launch)
     rows = x.size // n
     source = kernel_source("softmax", x.size, X=c_type(x), L=label, INNER=inner)
     return LaunchSequence(
