@@ -80,6 +80,26 @@ class _DeviceType(click.ParamType):
         return str(value)
 
 
+class _DeviceListType(_DeviceType):
+    """The names of devices, with commas between them."""
+
+    name = f"{_DeviceType.name}[,...]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The names; fails for what is no name of a device, and for one that is there twice."""
+        names = [super(_DeviceListType, self).convert(name.strip(), param, ctx) for name in str(value).split(",")]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            self.fail(f"{twice!r} is there twice, expected each device once: its times would only be measured again")
+        return tuple(names)
+
+
+def devices_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``--device`` of a command that compares devices: a tuple of names."""
+    text = "As --set compile.device=NAME. Several (cpu,cuda): side by side."
+    return click.option("--device", "devices", type=_DeviceListType(), help=text)(function)
+
+
 def device_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--device``: the device to run on."""
     return click.option("--device", type=_DeviceType(), help="As --set compile.device=NAME.")(function)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from prototorch.cli.image_options import is_caffe_net
 from prototorch.cli.options import (
     add_device_overrides,
-    device_option,
+    devices_option,
     json_option,
     model_argument,
     open_model,
@@ -15,9 +17,11 @@ from prototorch.cli.options import (
     set_option,
     threads_option,
 )
+from prototorch.errors import UsageError
 from prototorch.load import find_model_file
 from prototorch.measure.caffe_profile import profile_caffe_net
 from prototorch.measure.compare import PEERS, compare_with_torch
+from prototorch.measure.device_comparison import Contender, compare_devices
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
 
@@ -30,11 +34,11 @@ from prototorch.measure.table import format_table
 @click.option("--steps", type=click.IntRange(min=1), help="How often. Default: as often as fits in two seconds.")
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
 @click.option("--against", type=click.Choice(PEERS), help="Also the same net in PyTorch, measured alternately.")
-@device_option
+@devices_option
 @threads_option
 @json_option
 def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-            detail: bool, against: str | None, device: str | None, threads: int | None,
+            detail: bool, against: str | None, devices: tuple[str, ...] | None, threads: int | None,
             as_json: bool) -> None:  # fmt: skip
     """Measure a step of FILE on random inputs: layer by layer forward, backward and update, in milliseconds.
 
@@ -47,13 +51,21 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
     --against torch then builds the same net in PyTorch, where that is installed, with the same weights, checks that
     outputs and losses agree, and times prediction and training step of both, alternately (SGD with momentum).
 
+    --device cpu,cuda measures the same step on each device and prints the times side by side, with the settings they
+    hold for. A device that cannot be used has a line that says why, and the command ends with its exit code.
+
     \b
     Examples:
       prototorch time lenet
       prototorch time alexnet --batch 16 --phase predict --detail
       prototorch time resnet18 --batch 16 --against torch
+      prototorch time resnet18 --batch 64 --device cpu,cuda
       prototorch time train_val.prototxt --batch 16 --set data.shape=[3,227,227]
     """
+    if devices is not None and len(devices) > 1:
+        _compare_devices(file, overrides, batch, phase, steps, detail, against, devices, threads, as_json)
+        return
+    device = None if devices is None else devices[0]
     profile = None
     if phase in (None, "train") and against is None and is_caffe_net(file):
         profile = profile_caffe_net(find_model_file(file), batch, steps, overrides)
@@ -69,3 +81,28 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
         print_json({**profile.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
     elif rival is not None:
         click.echo("\n".join(["", *rival.lines()]))
+
+
+def _compare_devices(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
+                     detail: bool, against: str | None, devices: tuple[str, ...], threads: int | None,
+                     as_json: bool) -> None:  # fmt: skip
+    """Print the times of several devices; raise the error of the first that cannot be used, after the others."""
+    if against is not None:
+        raise UsageError("--against compares on one device: give one --device")
+    if phase in (None, "train") and is_caffe_net(file):
+        raise UsageError("a net of Caffe is trained on one device: give one --device, or --phase predict")
+    comparison = compare_devices(
+        [
+            Contender(device, partial(open_model, file, add_device_overrides(overrides, threads, device)))
+            for device in devices
+        ],
+        phase, batch, steps,
+    )  # fmt: skip
+    if as_json:
+        print_json(comparison.as_dict())
+    else:
+        click.echo("\n".join(comparison.lines()))
+        for _, profile in comparison.measured if detail else ():
+            click.echo("\n".join(["", *format_table(profile, detail)]))
+    if comparison.errors:
+        raise comparison.errors[0]
