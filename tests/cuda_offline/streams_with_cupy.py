@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,40 @@ def tensors(gpu: int) -> None:
         theirs = cupy.ones(3, "float32")
     with cupy.cuda.Device(gpu):
         pt.from_dlpack(theirs, copy=True)
+
+
+@part
+def compiled_functions(gpu: int) -> None:
+    device = f"cuda:{gpu}"
+    x = pt.tensor(np.ones((4, 3), np.float32), device=device)
+    weight = pt.tensor(np.ones((3, 2), np.float32), device=device, requires_grad=True)
+    optimizer = pt.optim.Adam([weight], lr=0.1)
+
+    def step(batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss = (batch @ weight).tanh().sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    one = pt.compile(step)
+    for _ in range(5):
+        one(x).item()
+    assert weight.device.index == gpu
+    module = pt.nn.Sequential(pt.nn.Linear(3, 4), pt.nn.ReLU(), pt.nn.Linear(4, 2)).to(device)
+    pt.nn.functional.cross_entropy(module(x), pt.tensor([0, 1, 0, 1], device=device)).backward()
+    pt.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+    loader = pt.utils.data.DataLoader(pt.utils.data.TensorDataset(pt.ones(8, 3)), batch_size=4, pin_memory=True)
+    for (batch,) in loader:
+        module(batch.to(device)).sum().item()
+    x[pt.tensor([0, 2], device=device)] = 3
+    (
+        x[x > 0].sum().item(),
+        x.argmax().item(),
+        pt.randn(3, device=device),
+        pt.arange(4, device=device),
+        pt.where(x > 0, x, 0),
+    )
 
 
 @part
