@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ import numpy as np
 from PIL import Image
 
 import prototorch as pt
+from prototorch.backends.cuda.pinned_pool import PinnedPool
 from prototorch.backends.executor import HostExecutor
 from prototorch.data import ArrayDataset, Data, Loader
 from prototorch.data.idx import encode_idx
@@ -127,6 +129,34 @@ def decode_images() -> Rates:
                 yield f"{kind} {size[0]} x {size[1]} to {target_size}, {threads} threads", got, "samples/s"
 
 
+def pinned() -> Rates:
+    """Batches as a GPU gets them: copied by the step's thread into memory that it copies from, and read there by the
+    loader's threads. The memory is ordinary here; the step's thread does nothing else."""
+    images = np.random.default_rng(0).integers(0, 256, (2048, 3, 227, 227)).astype(np.uint8)
+    sets = {"uint8": images, "float32": images[:512].astype(np.float32)}
+    for name, array in sets.items():
+        data = make_dataset(array, np.zeros(len(array), np.uint8))
+        for is_assembled in (False, True):
+            for threads in (1, 2, 4):
+                seconds = best_seconds(partial(feed, data, threads, is_assembled), 3)
+                how = "assembled there" if is_assembled else "copied there"
+                yield f"{name} [3, 227, 227], {how}, {threads} threads", array.nbytes / seconds / 1e6, "MB/s"
+
+
+def feed(data: ArrayDataset, threads: int, is_assembled: bool) -> None:
+    """An epoch of shuffled batches of 128, in memory that a GPU would copy from."""
+    loader = Loader(data, 128, threads=threads)
+    if is_assembled:
+        loader.batch_memory = _POOL
+    block = np.empty((128, *data.columns["image"].shape), data.columns["image"].dtype)
+    for batch in loader:
+        if not is_assembled:
+            block[: batch.num_samples] = batch["image"]
+
+
+_POOL = PinnedPool(lambda nbytes: np.zeros(nbytes, np.uint8), nullcontext(), 1 << 31)
+
+
 def loop() -> Rates:
     """What a step of `fit` costs besides the step: LeNet with its preprocess, batch size 64."""
     images, labels = make_images(IMAGE_COUNT)
@@ -174,7 +204,7 @@ def start() -> Rates:
 
 
 BENCHMARKS: dict[str, Callable[[], Rates]] = {
-    "start": start, "files": files, "arrays": arrays, "images": decode_images, "loop": loop,
+    "start": start, "files": files, "arrays": arrays, "images": decode_images, "pinned": pinned, "loop": loop,
 }  # fmt: skip
 
 

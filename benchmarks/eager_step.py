@@ -3,6 +3,7 @@
     python -m benchmarks.eager_step                  all, in turns
     python -m benchmarks.eager_step --threads 2
     python -m benchmarks.eager_step --small          sizes 2, 4, 3, 2: what is not arithmetic
+    python -m benchmarks.eager_step --device cuda    on a GPU, both in tf32, PyTorch also as CUDA graphs
 
 A step is forward (two products, clamp, squared error), backward, and the update of both weights in `no_grad`; batch 64,
 sizes 1000, 100, 10. It is measured as it stands, and compiled as a whole: by `prototorch.compile`, and by
@@ -26,6 +27,7 @@ from typing import Any
 
 #: the processes: a module, as it stands or compiled
 SIDES = ("prototorch", "torch", "prototorch compiled", "torch compiled")
+GRAPH_SIDE = "torch compiled graph"  # on a GPU
 STEPS = 100  # of a turn
 WARM_UP_STEPS = 60
 SIZES = (64, 1000, 100, 10)  # batch, inputs, hidden units, outputs
@@ -38,13 +40,13 @@ ALLOCATOR = {
 }
 
 
-def make_step(module: Any, sizes: tuple[int, int, int, int] = SIZES) -> Any:
+def make_step(module: Any, sizes: tuple[int, int, int, int] = SIZES, device: str = "cpu") -> Any:
     """A function that trains one step, in the terms that both modules share."""
     batch, inputs, hidden, outputs = sizes
     module.manual_seed(0)
-    x, y = module.randn(batch, inputs), module.randn(batch, outputs)
-    w1 = module.randn(inputs, hidden, requires_grad=True)
-    w2 = module.randn(hidden, outputs, requires_grad=True)
+    x, y = module.randn(batch, inputs, device=device), module.randn(batch, outputs, device=device)
+    w1 = module.randn(inputs, hidden, requires_grad=True, device=device)
+    w2 = module.randn(hidden, outputs, requires_grad=True, device=device)
 
     def step() -> None:
         loss = (x.mm(w1).clamp(min=0).mm(w2) - y).pow(2).sum()
@@ -58,46 +60,54 @@ def make_step(module: Any, sizes: tuple[int, int, int, int] = SIZES) -> Any:
     return step
 
 
-def work(side: str, threads: int, sizes: tuple[int, int, int, int]) -> None:
+def work(side: str, threads: int, sizes: tuple[int, int, int, int], device: str = "cpu") -> None:
     """Be one of the processes: for each line that comes, a turn; prints the microseconds of a step, by the wall clock
     and of the processor."""
     if side.startswith("torch"):
         import torch as module
 
         module.set_num_threads(threads)
+        module.backends.cuda.matmul.allow_tf32 = True  # as ours
     else:
         import prototorch as module
-    step = make_step(module, sizes)
+    step = make_step(module, sizes, device)
     step()  # afterwards each weight has a gradient
-    if side.endswith("compiled"):
-        step = module.compile(step)
+    if "compiled" in side:
+        step = module.compile(step, **({"mode": "reduce-overhead"} if side == GRAPH_SIDE else {}))
+    wait = module.cuda.synchronize if device != "cpu" else lambda: None
     for _ in range(WARM_UP_STEPS):
         step()
+    wait()
     print("ready", flush=True)
     for _ in sys.stdin:
         begin, begin_processor = time.perf_counter(), time.process_time()
         for _ in range(STEPS):
             step()
+        wait()
         wall, processor = time.perf_counter() - begin, time.process_time() - begin_processor
         print(wall / STEPS * 1e6, processor / STEPS * 1e6, flush=True)
 
 
-def measure(threads: int, turns: int, *, is_small: bool = False) -> dict[str, dict[str, dict[str, float]]]:
+def measure(
+    threads: int, turns: int, *, is_small: bool = False, device: str = "cpu"
+) -> dict[str, dict[str, dict[str, float]]]:
     """Microseconds of a step of each side, by clock ("wall", "processor"): the median and the least of the turns."""
     base = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
             "PROTOTORCH_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # fmt: skip
     processes: dict[str, Any] = {}
-    times: dict[str, list[list[float]]] = {side: [] for side in SIDES}
+    sides = SIDES if device == "cpu" else (*SIDES, GRAPH_SIDE)
+    times: dict[str, list[list[float]]] = {side: [] for side in sides}
     try:
-        for side in SIDES:
-            command = [sys.executable, "-m", "benchmarks.eager_step", "--side", side, "--threads", str(threads)]
+        for side in sides:
+            command = [sys.executable, "-m", "benchmarks.eager_step", "--side", side, "--threads", str(threads),
+                       "--device", device]  # fmt: skip
             environment = {**base, **(ALLOCATOR if side.startswith("torch") else {})}
             processes[side] = subprocess.Popen([*command, "--small"] if is_small else command, env=environment,
                                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
             if processes[side].stdout.readline() != "ready\n":
                 raise SystemExit(f"{side}: its process has ended before it could be measured; see above")
         for _ in range(turns):
-            for side in SIDES:
+            for side in sides:
                 processes[side].stdin.write("\n")
                 processes[side].stdin.flush()
                 times[side].append([float(one) for one in processes[side].stdout.readline().split()])
@@ -119,12 +129,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=20)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--side", choices=(*SIDES, GRAPH_SIDE), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        work(options.side, options.threads, SMALL_SIZES if options.small else SIZES)
+        work(options.side, options.threads, SMALL_SIZES if options.small else SIZES, options.device)
         return
-    found = measure(options.threads, options.turns, is_small=options.small)
+    found = measure(options.threads, options.turns, is_small=options.small, device=options.device)
     if options.json:
         print(json.dumps(found))
         return
