@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,3 +134,15 @@ __all__ = [
     "run_on_arrays",
     "the_op",
 ]
+
+
+def import_cases() -> dict[str, str]:
+    """Import the modules of cases, which add theirs to `CASES`; why a module cannot be, by its name: the oracle of some
+    is PyTorch, which a machine may lack."""
+    missing = {}
+    for path in sorted(Path(__file__).parent.glob("cases_*.py")):
+        try:
+            importlib.import_module(f"{__package__}.{path.stem}")
+        except ModuleNotFoundError as error:
+            missing[path.stem] = str(error)
+    return missing
