@@ -6,10 +6,23 @@ for each version of cuDNN. Planned for an H200 without a GPU, at the batch size 
 
 A line is a graph: precision, kind, sizes, the engine with its knobs, the bytes of workspace, and how many kernels of
 the plans for training and prediction run it. A change of an engine then shows as a difference in the repository.
+
+What is known of the engines, from their knobs, cuDNN's notes and the names of the kernels that are compiled at run
+time (an engine's number means another kernel for another kind of graph, type, and sometimes version):
+
+* with TILE_CGA_M and TILE_CGA_N: for Hopper, in clusters of so many blocks. 16 bits: 62 forward, 41 with bias and ReLU,
+  67 and 73 gradient of the input, 65 gradient of the weights; tf32: 67, 51, 71, 68.
+* with STAGES and IDX_MODE: implicit products for Ampere. 22 forward and gradient of the input, 10 with bias and ReLU,
+  9 gradient of the weights, which does not split its sum.
+* with KBLOCK and STAGES: another family for Ampere; 45 and 57; with SPLIT_K, its sum is split: 49, 33, 34, 50.
+* 7 of a matmul: compiled at run time for Ampere's instructions, whose sum may be split (SPLIT_K_SLC); 4, in 9.28: for
+  Hopper's, which does not split.
+* without tensor cores: 0, 1, 11, 20, 28 and the depthwise 16 (in 9.28 also 57 and 62 with SPLIT_K_SLC).
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +35,9 @@ from prototorch.backends.core import Backend
 from prototorch.backends.cuda import kernels as _all  # noqa: F401 - enters the kernels
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.engine import Engine
-from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
+from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 from prototorch.backends.cuda.cudnn.graph_kernel import GraphKernel
+from prototorch.backends.cuda.cudnn.tensor_cores import needs_tensor_cores
 from prototorch.backends.cuda.dry_run_device import DryRunDevice
 from prototorch.backends.cuda.kernels.launch import use_device
 from prototorch.package_files import shipped_models
@@ -115,6 +129,30 @@ def cudnn_version() -> str:
 def path(model_name: str) -> Path:
     """Where the engines of a model are kept for this version of cuDNN."""
     return FOLDER / cudnn_version() / f"{model_name}.txt"
+
+
+@dataclass(frozen=True)
+class EngineLine:
+    """A line of a file, as far as it is checked."""
+
+    precision: str
+    kind: str
+    dims: dict[str, tuple[int, ...]]
+    engine: str
+
+    @property
+    def needs_tensor_cores(self) -> bool:
+        """See `tensor_cores.needs_tensor_cores`."""
+        tensors = tuple((n, TensorDesc(d, d, "bfloat16")) for n, d in self.dims.items())
+        return self.precision == "bf16" and needs_tensor_cores(GraphDesc(self.kind, tensors, ()))
+
+
+def parse_line(line: str) -> EngineLine:
+    """The line of a file."""
+    graph, engine, _, _ = line.split(" | ")
+    precision, kind, *tensors = graph.split()
+    sizes = (t.split("=") for t in tensors if re.fullmatch(r"\w+=\d+(x\d+)+", t))
+    return EngineLine(precision, kind, {n: tuple(map(int, d.split("x"))) for n, d in sizes}, engine)
 
 
 def describe(model_name: str) -> str:
