@@ -225,7 +225,9 @@ class TopK(Op):
         return Spec(shape, x.dtype), Spec(shape, "int32")
 
     def reference(self, xp: Any, x: Any, k: int) -> tuple[Any, Any]:
-        order = xp.argsort(-x, axis=-1, stable=True)[..., :k]
+        keys = xp.astype(x, xp.uint8) if x.dtype == xp.bool else x
+        is_integer = str(keys.dtype).rsplit(".", 1)[-1].startswith(("int", "uint"))  # the negative of some wraps around
+        order = xp.argsort(xp.bitwise_invert(keys) if is_integer else -keys, axis=-1, stable=True)[..., :k]
         return xp.take_along_axis(x, order, axis=-1), xp.astype(order, xp.int32)
 
 

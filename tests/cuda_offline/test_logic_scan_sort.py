@@ -95,6 +95,15 @@ def test_many_of_the_largest(device, monkeypatch):
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis=-1))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint32", "bool"])
+def test_the_largest_integers(device, dtype):
+    """The least and the largest number that the dtype has are among them."""
+    x = elements(dtype)
+    if dtype != "bool":
+        x[0, :2] = [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    check_kernel(device, "top_k", [x], {"k": 4})
+
+
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searches(device, side):
     table = np.sort(elements("float32"), axis=-1)

@@ -222,7 +222,7 @@ for size, dtype in [(0, "int32"), (1, "int32"), (5, "int64"), (3, "float32")]:
 def largest(x, k):
     values, places = np.empty((*x.shape[:-1], k)), np.empty((*x.shape[:-1], k), "int32")
     for row in np.ndindex(*x.shape[:-1]):
-        order = sorted(range(x.shape[-1]), key=lambda i: (-x[row][i], i))[:k]
+        order = sorted(range(x.shape[-1]), key=lambda i: (-float(x[row][i]), i))[:k]
         values[row], places[row] = x[row][order], order
     return values, places
 
@@ -230,6 +230,8 @@ def largest(x, k):
 for shape, k in [((4,), 1), ((3, 5), 5), ((2, 1, 3), 2), ((0, 3), 2), ((2, 1), 1)]:
     case("top_k", normal(*shape), attrs={"k": k}, oracle=largest)
 case("top_k", np.array([1.0, 3.0, 3.0, 2.0]), attrs={"k": 3}, oracle=largest, gradient=False)
+for elements in (np.array([0, 5, 3, 255], np.uint8), np.array([5, -128, 3], np.int8), np.array([False, True, True])):
+    case("top_k", elements, attrs={"k": 2}, oracle=largest, gradient=False)
 
 
 def _updated(x, y, steps):
