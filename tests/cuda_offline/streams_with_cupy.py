@@ -8,6 +8,7 @@ python streams_with_cupy.py FOLDER      folder: for CuPy's cache
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -137,6 +138,23 @@ def trainings(gpu: int) -> None:
         model.evaluate(x, y, verbose=0), model.predict(x)
     model.compile("sgd", loss, device="cpu")
     model.fit(x, y, batch_size=4, epochs=1, verbose=0)
+
+
+@part
+def batches_in_pinned_memory(gpu: int) -> None:
+    """Assembled by the loader's threads, copied from where they are, and lent again."""
+    x, y = np.ones((100, 3, 64, 64), np.float32), np.zeros(100, np.int64)
+    model = pt.Sequential([pt.Input((3, 64, 64)), pt.layers.Flatten(), pt.layers.Dense(3)])
+    model.compile("sgd", "sparse_categorical_crossentropy", device=f"cuda:{gpu}", precision="fp32")
+    backend = model.trainer.plan_cache.backend
+    set_context(backend.device, None)
+    data = pt.data.ArrayDataset({"x": x, "y": y}, ["x"], ["y"])
+    model.fit(pt.data.Loader(data, 16, threads=3).dataset, batch_size=16, epochs=3, verbose=0)
+    model.trainer.synchronize()
+    pool = backend.batch_memory
+    assert pool.allocated_bytes
+    gc.collect()
+    assert sum(block.nbytes for block in pool._free) == pool.allocated_bytes
 
 
 def main() -> None:
