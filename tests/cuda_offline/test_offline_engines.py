@@ -32,10 +32,9 @@ def test_engines_are_those_of_the_files(name):
     version = engine_files.cudnn_version()
     if version not in VERSIONS:
         pytest.skip(f"engines are kept for cuDNN {', '.join(VERSIONS)}, and {version} is installed")
-    kept = engine_files.path(name).read_text(encoding="utf-8").splitlines()
-    changes = list(
-        difflib.unified_diff(kept, engine_files.describe(name).splitlines(), "kept", "chosen", "", "", 0, "")
-    )
+    committed = engine_files.path(name).read_text(encoding="utf-8").splitlines()
+    text = engine_files.describe(name).splitlines()
+    changes = list(difflib.unified_diff(committed, text, "committed", "chosen by cuDNN", n=0, lineterm=""))
     assert not changes, "\n".join([f"python -m tests.cuda_offline.engines {name} writes:", *changes])
 
 
@@ -66,8 +65,8 @@ def test_large_graphs_of_16_bit_values_run_on_tensor_cores(version):
 def test_most_large_graphs_of_16_bit_values_run_in_clusters_or_split(version):
     """The others run on tensor cores by Ampere's instructions: mostly few channels, which cuDNN pads."""
     large = [line for _, line in lines(version) if line.needs_tensor_cores]
-    chosen = [line for line in large if "TILE_CGA" in line.engine or "SPLIT_K" in line.engine]
-    assert len(chosen) > 0.9 * len(large)
+    filling = [line for line in large if "TILE_CGA" in line.engine or "SPLIT_K" in line.engine]
+    assert len(filling) > 0.9 * len(large)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

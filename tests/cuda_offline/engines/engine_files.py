@@ -87,20 +87,20 @@ def planned_graphs(model_name: str, precision: str, batch: int = BATCH) -> Count
     program = PlanCache(model.net, Variables(), backend, model.compile_block)
     specs = {i.name: Spec((batch, *(LENGTH if n is None else n for n in i.shape)), i.dtype) for i in model.net.inputs}
     phases = (TRAIN, PREDICT) if program.loss_terms else (PREDICT,)
-    found: Counter[PlannedGraph] = Counter()
+    graphs: Counter[PlannedGraph] = Counter()
     for phase in phases:
         for step in program.plan(phase, specs, create=False).steps:
             ins, outs = tuple(v.spec for v in step.inputs), tuple(v.spec for v in step.outputs)
             with use_device(DryRunDevice(backend.device)):
                 kernel = Backend.prepare(backend, step.node.op, ins, outs, step.node.attrs)
             plans = (graph_kernel.plan for graph_kernel in graph_kernels(kernel))
-            found.update(PlannedGraph(p.desc, p.engine, p.workspace, p.uses_tensor_cores) for p in plans)
-    return found
+            graphs.update(PlannedGraph(p.desc, p.engine, p.workspace, p.uses_tensor_cores) for p in plans)
+    return graphs
 
 
 def graph_kernels(kernel: Any) -> list[GraphKernel]:
     """The cuDNN graphs that a kernel executes, each once."""
-    found: list[GraphKernel] = []
+    kernels: list[GraphKernel] = []
     pending, seen = [kernel], set[int]()
     while pending:
         part = pending.pop()
@@ -108,14 +108,14 @@ def graph_kernels(kernel: Any) -> list[GraphKernel]:
             continue
         seen.add(id(part))
         if isinstance(part, GraphKernel):
-            found.append(part)
+            kernels.append(part)
         elif isinstance(part, list | tuple):
             pending += part
         elif isinstance(part, dict):
             pending += part.values()
         elif type(part).__module__.startswith("prototorch.backends.cuda"):
             pending += vars(part).values() if hasattr(part, "__dict__") else ()
-    return found
+    return kernels
 
 
 def cudnn_version() -> str:
