@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.gpu_calls import Report
+from benchmarks.gpu_row_kernels import compare_row_kernels
 from benchmarks.gpu_row_sums import compare_row_sums
 from benchmarks.gpu_sequences import compare_sequences
 
@@ -22,4 +23,9 @@ def row_sums(say: Report, folder: Path) -> None:
     compare_row_sums(say)
 
 
-CANDIDATE_CHECKS = (sequences, row_sums)
+def row_kernels(say: Report, folder: Path) -> None:
+    """Layer norm and softmax by a warp a row, beside a block a row."""
+    compare_row_kernels(say)
+
+
+CANDIDATE_CHECKS = (row_kernels, sequences, row_sums)

@@ -79,7 +79,15 @@ def _use_modules(modules: dict[str, Any]) -> Iterator[None]:
 @contextmanager
 def use_small_sizes() -> Iterator[None]:
     """Sizes that the CPU does at once. The fake device does nothing before it must, so that each step is run once."""
-    from benchmarks import gpu_attention, gpu_cell, gpu_checks, gpu_products, gpu_row_sums, gpu_sequences
+    from benchmarks import (
+        gpu_attention,
+        gpu_cell,
+        gpu_checks,
+        gpu_products,
+        gpu_row_kernels,
+        gpu_row_sums,
+        gpu_sequences,
+    )
     from benchmarks.workloads import WORKLOADS
 
     def small_workload(name: str) -> Any:
@@ -96,6 +104,8 @@ def use_small_sizes() -> Iterator[None]:
         for module, name, value in (
             (gpu_checks, "CAPTURED_NETS", (("lenet", "fp32", True, 2, 5), ("lenet", "bf16", False, 2, 5))),
             (gpu_checks, "BATCH", 2),
+            (gpu_row_kernels, "ELEMENTS", 128),
+            (gpu_row_kernels, "COLUMNS", (16,)),
             (gpu_row_sums, "SHAPES", ((64, 32, 4),)),
             (gpu_sequences, "CASES", ((*gpu_sequences.LSTM, "fp32", (2, 3, 4, 5)),)),
             (gpu_products, "MATMUL_CASES", ((3, 4, 5, {}), (3, 4, 5, {"transpose_b": True}))),

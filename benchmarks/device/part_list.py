@@ -21,7 +21,7 @@ FIRST_CHECKS = (
 #: the others must find alone
 SEPARATE = ("test_gpu_layers.py", "test_gpu_op_db.py")
 #: kernels that stand beside those in use (`benchmarks.gpu_candidates`)
-CANDIDATE_CHECKS = ("sequences", "row_sums")
+CANDIDATE_CHECKS = ("row_kernels", "sequences", "row_sums")
 
 
 def describe_check(folder: Path) -> list[str]:
