@@ -23,7 +23,7 @@ TOLERANCE = {"bf16": 3e-2, "fp16": 4e-3}
 DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
-def attention(say: Report, folder: Path) -> None:
+def attention(report: Report, folder: Path) -> None:
     """Attention without PyTorch: the CUDA runtime is found, cuDNN's fused engines run, with values beside float64."""
     is_fake = gpu_backend("bf16").device.name == "fake"
     if not is_fake:
@@ -39,23 +39,23 @@ def attention(say: Report, folder: Path) -> None:
                                      *(a.astype(np.float64) for a in (q, k, v)))  # fmt: skip
             expected = expected[0] if isinstance(expected, tuple) else expected
             error = relative_error(got.astype(np.float64), expected)
-            say(f"{precision}{' causal' if causal else ''}: level {choice}, off by {error:.1e} of the largest")
+            report(f"{precision}{' causal' if causal else ''}: level {choice}, off by {error:.1e} of the largest")
             assert error < TOLERANCE[precision], f"{precision}: off by {error:.1e}"
     if not is_fake:
         runtimes = loaded_libraries("libcudart")
-        say(f"CUDA runtime: {', '.join(runtimes) or 'none is loaded'}")
+        report(f"CUDA runtime: {', '.join(runtimes) or 'none is loaded'}")
         assert len(runtimes) == 1, f"one CUDA runtime is needed by cuDNN's frontend, there are {len(runtimes)}"
     steps = attention_steps()
-    say(f"transformer in bf16: {', '.join(f'{n} x {name}' for name, n in steps.items()) or 'no fused attention'}")
+    report(f"transformer in bf16: {', '.join(f'{n} x {name}' for name, n in steps.items()) or 'no fused attention'}")
     assert is_fake or all(name.endswith(" by cudnn") for name in steps), "not by cuDNN's fused engines"
     assert is_fake or len(steps) == 2, "expected fused attention and its gradient in the plan"
 
 
 def attention_steps() -> dict[str, int]:
     """The steps of attention in the transformer's plan for training in bf16, with the family of their kernel."""
-    row = find_workload("transformer")
-    one = OursOnGpu(row, "cuda", "bf16")
-    one.feed(*row.batch(8))
+    workload = find_workload("transformer")
+    one = OursOnGpu(workload, "cuda", "bf16")
+    one.feed(*workload.batch(8))
     plan = one.ours.model.trainer.plan_cache.plan(TRAIN, one.ours.specs, create=False)
     counts: dict[str, int] = {}
     for step in describe_plan(plan, one.backend, "").steps:

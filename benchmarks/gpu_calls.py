@@ -20,14 +20,14 @@ ADD = """extern "C" __global__ void add(unsigned n, float* a, float b) {
 }"""
 
 
-def calls(say: Report, folder: Path) -> None:
+def calls(report: Report, folder: Path) -> None:
     """Each kind of call by itself: memory, copies, events, a kernel, a captured graph, what CUDA does not capture."""
     device = backend_for("cuda", precision="fp32").device
     check_copies(device)
     check_strided_copies(device)
-    say("memory of each type, copies through pinned memory on a second stream: right")
+    report("memory of each type, copies through pinned memory on a second stream: right")
     if getattr(device, "emulator", device) is None:
-        say("this fake device runs no kernels: none is captured")
+        report("this fake device runs no kernels: none is captured")
         return
     target, step = device.upload(np.zeros(1000, np.float32)), np.float32(2)
     module = device.load_module(ADD)
@@ -48,19 +48,19 @@ def calls(say: Report, folder: Path) -> None:
         for _ in range(3):
             device.launch_graph(graph)
     total(8, "a captured kernel, three times")
-    check_capture(say, device)
+    check_capture(report, device)
     device.launch_graph(graph)
     total(10, "a graph after captures that failed")
     free = device.free_bytes()
     block = device.alloc(1 << 28)
     less = device.free_bytes()
     del block
-    say(f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
+    report(f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
         f"{(device.free_bytes() - less) / 2**20:.0f} MiB of them back")  # fmt: skip
     try:
         device.alloc(1 << 46)
     except ResourceError as why:
-        say(f"64 TiB: {why}")
+        report(f"64 TiB: {why}")
     else:
         raise AssertionError("64 TiB were given")
     device.launch_graph(graph)
@@ -98,7 +98,7 @@ def check_strided_copies(device: Any) -> None:
         assert np.array_equal(device.download(view), expected.transpose(0, 2, 1)), f"{kind}, transposed"
 
 
-def check_capture(say: Report, device: Any) -> None:
+def check_capture(report: Report, device: Any) -> None:
     """What is tried during a capture. A refusal is an error then, and does not reach the next capture.
 
     The first two must be refused: a graph without them would be another step. Taking memory and temporaries are what a
@@ -123,7 +123,7 @@ def check_capture(say: Report, device: Any) -> None:
         except Exception as why:
             device.abandon_capture()
             how = f"{type(why).__name__}: {str(why)[:100]}"
-        say(f"{name} during a capture: {how or 'taken'}")
+        report(f"{name} during a capture: {how or 'taken'}")
         assert is_allowed is None or (not how) == is_allowed, f"{name}: {how or 'taken'}"
         device.download(block)
 

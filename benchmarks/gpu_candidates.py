@@ -13,19 +13,19 @@ from benchmarks.gpu_row_sums import compare_row_sums
 from benchmarks.gpu_sequences import compare_sequences
 
 
-def sequences(say: Report, folder: Path) -> None:
+def sequences(report: Report, folder: Path) -> None:
     """LSTM and GRU with one launch a time step, beside two, and beside cuDNN's RNN."""
-    compare_sequences(say)
+    compare_sequences(report)
 
 
-def row_sums(say: Report, folder: Path) -> None:
+def row_sums(report: Report, folder: Path) -> None:
     """The gradient of an embedding: rows added at their indices, in a fixed order, beside PyTorch's."""
-    compare_row_sums(say)
+    compare_row_sums(report)
 
 
-def row_kernels(say: Report, folder: Path) -> None:
+def row_kernels(report: Report, folder: Path) -> None:
     """Layer norm and softmax by a warp a row, beside a block a row."""
-    compare_row_kernels(say)
+    compare_row_kernels(report)
 
 
 CANDIDATE_CHECKS = (row_kernels, sequences, row_sums)

@@ -75,9 +75,9 @@ class _Cell:
     """The measurement of one cell; see `measure`."""
 
     def __init__(self, name: str, precision: str, batch: int, what: str, rounds: int, min_seconds: float, device: str):
-        self.row, self.precision, self.what, self.device = find_workload(name), precision, what, device
+        self.workload, self.precision, self.what, self.device = find_workload(name), precision, what, device
         self.rounds, self.min_seconds = rounds, min_seconds
-        self.x, self.y = self.row.batch(batch)
+        self.x, self.y = self.workload.batch(batch)
         self.weights: dict[str, np.ndarray] | None = None
         self.output: np.ndarray | None = None
         self.result = CellResult()
@@ -85,7 +85,7 @@ class _Cell:
     def measure_ours(self, name: str) -> None:
         """Ours, fed from the host as well, and the ops that take longest."""
         result = self.result
-        ours = OursOnGpu(self.row, self.device, self.precision, autotune=name == AUTOTUNED)
+        ours = OursOnGpu(self.workload, self.device, self.precision, autotune=name == AUTOTUNED)
         free = ours.free_bytes()
         if self.what == INFERENCE and self.weights is None:
             self.weights = ours.weights()
@@ -120,7 +120,7 @@ class _Cell:
         mode = name.removeprefix("torch ")
         device = TORCH_DEVICE if self.device == "cuda" else self.device
         module.reset_peak(device)
-        peer = module.TorchOnGpu(self.row, device, self.precision, mode, self.weights)
+        peer = module.TorchOnGpu(self.workload, device, self.precision, mode, self.weights)
         peer.feed(self.x, self.y)
         if self.output is not None and mode == "eager":
             peer.net.eval()
@@ -145,7 +145,7 @@ def measure(name: str, precision: str, batch: int, what: str, contenders: Sequen
     """
     cell = _Cell(name, precision, batch, what, rounds, min_seconds, device)
     for contender in contenders:
-        if contender == "torch channels_last" and not cell.row.has_image_input:
+        if contender == "torch channels_last" and not cell.workload.has_image_input:
             continue
         switch = candidates("all") if contender == CANDIDATES else contextlib.nullcontext()
         with _record_failure(cell.result, contender), switch:

@@ -40,17 +40,17 @@ UNREPEATABLE_TOLERANCE = 0.05
 BATCH = 256  # of the first look at rates, feeding and memory
 
 
-def properties(say: Report, folder: Path) -> None:
+def properties(report: Report, folder: Path) -> None:
     """The device as cuDNN sees it, kept as a file for the plans that are made without one."""
     gpu_backend("fp32")
     cudnn = importlib.import_module("cudnn")
     text = cudnn.create_device_properties(0).serialize()
     text = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
     (folder / "gpu-properties.json").write_text(text, encoding="utf-8")
-    say(f"kept in gpu-properties.json: {text[:200]}")
+    report(f"kept in gpu-properties.json: {text[:200]}")
 
 
-def libraries(say: Report, folder: Path) -> None:
+def libraries(report: Report, folder: Path) -> None:
     """PyTorch, CuPy and cuDNN in one process, and one CUDA runtime."""
     for name in ("torch", "cupy", "cudnn"):
         try:
@@ -58,21 +58,21 @@ def libraries(say: Report, folder: Path) -> None:
         except ImportError:
             if name != "torch":
                 raise
-            say("PyTorch is not installed")
+            report("PyTorch is not installed")
     gpu_backend("fp32")
-    say(f"loaded: {', '.join(loaded_libraries('libcudart', 'libcudnn.so'))}")
+    report(f"loaded: {', '.join(loaded_libraries('libcudart', 'libcudnn.so'))}")
     runtimes = loaded_libraries("libcudart")
     assert len(runtimes) <= 1, f"several CUDA runtimes: {', '.join(runtimes)}"
 
 
-def kernels(say: Report, folder: Path) -> None:
+def kernels(report: Report, folder: Path) -> None:
     """All kernels against the reference implementations: every case of the ops' table, in float32."""
     cases = Path(__file__).parent.parent / "tests" / "ops"
     assert cases.is_dir(), "the tests are not here: run from a source tree"
     sys.path.insert(0, str(cases.parent.parent))
     table = importlib.import_module("tests.ops.op_case")
     for module, reason in table.import_cases().items():
-        say(f"left out: tests/ops/{module}.py: {reason}")
+        report(f"left out: tests/ops/{module}.py: {reason}")
     backend, reference_backend = gpu_backend("fp32"), Backend("plain", np, ())
     count, failures, without_kernel = 0, [], set()
     for case in table.CASES:
@@ -92,7 +92,7 @@ def kernels(say: Report, folder: Path) -> None:
         if not worst < max(case.tolerance32, 1e-4):  # sums in another order, and the GPU's own exp and log
             failures.append(f"{case}: {worst:.1e}")
     del reference_backend
-    say(f"{count} cases run; by reference implementations: {', '.join(sorted(without_kernel))}")
+    report(f"{count} cases run; by reference implementations: {', '.join(sorted(without_kernel))}")
     assert not failures, f"{len(failures)} failed: " + "; ".join(failures[:40])
 
 
@@ -111,13 +111,13 @@ def train_steps(name: str, precision: str, deterministic: bool, batch: int, step
     return losses[-1], one.weights()
 
 
-def captured(say: Report, folder: Path) -> None:
+def captured(report: Report, folder: Path) -> None:
     """A captured step gives the bits of its kernels one by one, over 1000 steps; random draws go on between steps."""
     for name, precision, deterministic, batch, steps in CAPTURED_NETS:
         setting = (name, precision, deterministic, batch, steps)
         first, second = train_steps(*setting, True), train_steps(*setting, False)
-        say(f"{name} {precision}{' deterministic' if deterministic else ''}: {steps} steps, last losses {first[0]:.6f} "
-            f"captured and {second[0]:.6f} kernel by kernel")  # fmt: skip
+        report(f"{name} {precision}{' deterministic' if deterministic else ''}: {steps} steps, last losses "
+               f"{first[0]:.6f} captured and {second[0]:.6f} kernel by kernel")  # fmt: skip
         different = changed_arrays(first[1], second[1])
         if not different:
             continue
@@ -127,7 +127,7 @@ def captured(say: Report, folder: Path) -> None:
             ", ".join(different)
         )
         error = max(relative_error(first[1][k], second[1][k]) for k in different)
-        say(f"{name} {precision}: not comparable bit for bit, two captured runs differ too; within {error:.1e}")
+        report(f"{name} {precision}: not comparable bit for bit, two captured runs differ too; within {error:.1e}")
         assert error < UNREPEATABLE_TOLERANCE, f"{name} {precision}: off by {error:.1e}"
 
 
@@ -136,7 +136,7 @@ def changed_arrays(some: dict[str, np.ndarray], others: dict[str, np.ndarray]) -
     return [k for k in some if not np.array_equal(some[k], others[k], equal_nan=True)]
 
 
-def collective(say: Report, folder: Path) -> None:
+def collective(report: Report, folder: Path) -> None:
     """NCCL with one rank inside a recording."""
     cupy = importlib.import_module("cupy")
     nccl = importlib.import_module("cupy.cuda.nccl")
@@ -152,10 +152,10 @@ def collective(say: Report, folder: Path) -> None:
         graph.launch(stream)
         stream.synchronize()
     assert (cupy.asnumpy(a) == np.arange(8)).all()
-    say("an all-reduce of one rank is recorded and replayed")
+    report("an all-reduce of one rank is recorded and replayed")
 
 
-def preparing(say: Report, folder: Path) -> None:
+def preparing(report: Report, folder: Path) -> None:
     """How long a net's kernels and plans take to be made: the first time, and again in the same process."""
     for name in ("lenet", "resnet50", "transformer"):
         for attempt in ("first", "again"):
@@ -163,29 +163,29 @@ def preparing(say: Report, folder: Path) -> None:
             one.feed(*find_workload(name).batch(32))
             begin = time.perf_counter()
             one.ours.train()
-            say(f"{name} {attempt}: {time.perf_counter() - begin:.1f} s to the end of the first step")
+            report(f"{name} {attempt}: {time.perf_counter() - begin:.1f} s to the end of the first step")
 
 
-def rates(say: Report, folder: Path) -> None:
+def rates(report: Report, folder: Path) -> None:
     """A first look at the rates."""
     contenders = (gpu_cell.OURS, "torch channels_last", "torch graph")
     for name in ("lenet", "alexnet", "resnet50"):
         for precision in ("bf16", "tf32", "fp32"):
             result = gpu_cell.measure(name, precision, BATCH, TRAINING, contenders, 3, 0.1)
             figures = ", ".join(f"{k} {BATCH / v:,.0f}" for k, v in result.seconds.items())
-            say(f"{name} {precision}: {figures} img/s; {'; '.join(result.remarks)}")
+            report(f"{name} {precision}: {figures} img/s; {'; '.join(result.remarks)}")
             assert gpu_cell.OURS in result.seconds, f"{name} {precision}: prototorch failed"
 
 
-def feeding(say: Report, folder: Path) -> None:
+def feeding(report: Report, folder: Path) -> None:
     """Whether copies from the host run beside the steps."""
     result = gpu_cell.measure("alexnet", "bf16", BATCH, TRAINING, (gpu_cell.OURS,), 3, 0.3)
     figures = ", ".join(f"{k} {v * 1e3:.2f} ms" for k, v in result.seconds.items())
-    say(f"AlexNet, {BATCH}: {figures}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
+    report(f"AlexNet, {BATCH}: {figures}; the batch alone is {BATCH * 3 * 227 * 227 * 4 / 2**20:.0f} MiB")
     assert "fed" in result.seconds, "; ".join(result.remarks)
 
 
-def memory(say: Report, folder: Path) -> None:
+def memory(report: Report, folder: Path) -> None:
     """The plan's figure beside what is taken."""
     for name in ("alexnet", "resnet50"):
         one = OursOnGpu(find_workload(name), "cuda", "bf16")
@@ -195,7 +195,7 @@ def memory(say: Report, folder: Path) -> None:
             one.ours.train()
         figure = {k: v / 2**20 for k, v in by_purpose(one.ours.model.trainer.plan_cache, BATCH).items()}
         taken = (before - one.free_bytes()) / 2**20
-        say(
+        report(
             f"{name}: {figure['total']:,.0f} MiB by the plan ({figure['both, sharing memory']:,.0f} of it the arena, "
             f"{figure[SCRATCH]:,.0f} the kernels'), {taken:,.0f} MiB taken with CUDA's code and libraries"
         )

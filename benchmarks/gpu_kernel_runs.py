@@ -21,11 +21,11 @@ def run_op(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[st
     outs = outs if isinstance(outs, tuple) else (outs,)
     choice = backend.choose_kernel(op, specs, outs, attrs)
     runner = backend.prepare(op, specs, outs, attrs)
-    ins = [backend.asarray(a) for a in arrays]
-    made = [backend.empty(o) for o in outs]
+    inputs = [backend.asarray(a) for a in arrays]
+    outputs = [backend.empty(o) for o in outs]
     with backend.run_context():
-        runner(ins, made)
-    return tuple(np.asarray(backend.to_numpy(m)) for m in made), choice.level
+        runner(inputs, outputs)
+    return tuple(np.asarray(backend.to_numpy(m)) for m in outputs), choice.level
 
 
 def relative_error(got: Any, want: Any) -> float:
@@ -53,14 +53,14 @@ def time_kernel(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: di
     outs = op.infer_spec(*specs, **attrs)  # type: ignore[attr-defined]
     outs = outs if isinstance(outs, tuple) else (outs,)
     runner = backend.prepare(op, specs, outs, attrs)
-    ins, made = [backend.asarray(a) for a in arrays], [backend.empty(o) for o in outs]
+    inputs, outputs = [backend.asarray(a) for a in arrays], [backend.empty(o) for o in outs]
     start, end = device.create_event(timing=True), device.create_event(timing=True)
     with backend.run_context():
         for _ in range(3):
-            runner(ins, made)
+            runner(inputs, outputs)
         device.record_event(start, device.compute_stream)
         for _ in range(times):
-            runner(ins, made)
+            runner(inputs, outputs)
         device.record_event(end, device.compute_stream)
     device.synchronize_event(end)
     return device.elapsed_ms(start, end) / times / 1e3

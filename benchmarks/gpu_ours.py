@@ -20,8 +20,8 @@ class OursOnGpu:
     """The bound plan of a net; its inputs stay where the first call has put them. ``settings``: of `compile`,
     "deterministic" and "autotune"."""
 
-    def __init__(self, row: Workload, device: str, precision: str, **settings: Any):
-        self.ours = PrototorchContender(row, Setup(threads=os.cpu_count() or 1))
+    def __init__(self, workload: Workload, device: str, precision: str, **settings: Any):
+        self.ours = PrototorchContender(workload, Setup(threads=os.cpu_count() or 1))
         model = self.ours.model
         block = model.compile_block
         assert block is not None

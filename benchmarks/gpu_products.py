@@ -28,7 +28,7 @@ CONV_LAYERS = (
 )  # fmt: skip
 
 
-def convolutions(say: Report, folder: Path) -> None:
+def convolutions(report: Report, folder: Path) -> None:
     """Convolution in three directions against float64, with groups, in each precision."""
     rng = np.random.default_rng(0)
     cases: list[tuple[tuple[int, ...], tuple[int, ...], int, int, int]] = [
@@ -57,10 +57,10 @@ def convolutions(say: Report, folder: Path) -> None:
                     error = relative_error(outputs[0].astype(np.float64), want)
                     worst = max(worst, error)
                     assert error < TOLERANCE[precision], f"{name} {x_shape} {w_shape}: {error:.1e}"
-            say(f"{precision}{', deterministic' if deterministic else ''}: within {worst:.1e} of the largest")
+            report(f"{precision}{', deterministic' if deterministic else ''}: within {worst:.1e} of the largest")
 
 
-def products(say: Report, folder: Path) -> None:
+def products(report: Report, folder: Path) -> None:
     """Dense layers as 1x1 convolutions beside cuBLAS: accuracy and speed."""
     cupy = importlib.import_module("cupy")
     rng = np.random.default_rng(0)
@@ -81,13 +81,13 @@ def products(say: Report, folder: Path) -> None:
             one, two = (one.T if attrs.get("transpose_a") else one), (two.T if attrs.get("transpose_b") else two)
             theirs = time_cupy(cupy, lambda: cupy.matmul(one, two))  # noqa: B023 - called at once
             flops = 2e-12 * m * k * n
-            say(f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
+            report(f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
                 f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s")  # fmt: skip
             assert level == "cuda"
             assert error < TOLERANCE[precision], "too far"
 
 
-def choices(say: Report, folder: Path) -> None:
+def choices(report: Report, folder: Path) -> None:
     """What timing the candidates gains over cuDNN's first choice, for the layers of AlexNet."""
     rng = np.random.default_rng(0)
     for label, x, w, groups, pad, stride in CONV_LAYERS:
@@ -95,4 +95,4 @@ def choices(say: Report, folder: Path) -> None:
         arrays = [rng.standard_normal(s).astype(numpy_dtype("bfloat16")) for s in (x, w)]
         first = time_kernel(gpu_backend("bf16"), "conv", arrays, attrs, 20)
         best = time_kernel(gpu_backend("bf16", autotune=True), "conv", arrays, attrs, 20)
-        say(f"{label}: {first * 1e3:.3f} ms by heuristic, {best * 1e3:.3f} ms by timing")
+        report(f"{label}: {first * 1e3:.3f} ms by heuristic, {best * 1e3:.3f} ms by timing")

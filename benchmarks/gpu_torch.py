@@ -19,19 +19,19 @@ from benchmarks.workloads import DECAY, MOMENTUM, RATE, TRAINING, Workload
 class TorchOnGpu:
     """PyTorch in one of its modes. ``weights``: of our model by name; None: PyTorch's own initial ones."""
 
-    def __init__(self, row: Workload, device: str, precision: str, mode: str, weights: Any):
+    def __init__(self, workload: Workload, device: str, precision: str, mode: str, weights: Any):
         torch.manual_seed(0)
         self.device, self.mode, self.low = device, mode, precision == "bf16"
         strict = precision == "fp32"
         torch.backends.cuda.matmul.allow_tf32 = not strict
         torch.backends.cudnn.allow_tf32 = not strict
         torch.backends.cudnn.benchmark = True
-        self.net = NETS[row.name]()
+        self.net = NETS[workload.name]()
         if weights is not None:
             load(self.net, weights)
         self.net.to(device)
-        self.format = torch.channels_last if mode != "eager" and row.has_image_input else torch.contiguous_format
-        if mode != "eager" and row.has_image_input:
+        self.format = torch.channels_last if mode != "eager" and workload.has_image_input else torch.contiguous_format
+        if mode != "eager" and workload.has_image_input:
             self.net = self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         trainable = [p for p in self.net.parameters() if p.requires_grad]
         self.optimizer = torch.optim.SGD(trainable, lr=RATE, momentum=MOMENTUM, weight_decay=DECAY, fused=True)

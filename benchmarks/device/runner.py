@@ -50,13 +50,13 @@ def step_environment(step: Step) -> dict[str, str]:
 class PartRunner:
     """Runs parts; see the module's text.
 
-    state: where results are kept. out: the folder that summary.md and results.tar.gz are written into. say: prints a
-    line. slowdown: all limits are multiplied by it.
+    state: where results are kept. out: the folder that summary.md and results.tar.gz are written into. print_line:
+    prints a line. slowdown: all limits are multiplied by it.
     """
 
-    def __init__(self, state: RunState, steps: Sequence[Step], out: Path, say: Callable[[str], None] = print,
+    def __init__(self, state: RunState, steps: Sequence[Step], out: Path, print_line: Callable[[str], None] = print,
                  slowdown: float = 1.0):  # fmt: skip
-        self.state, self.steps, self.out, self.say = state, steps, out, say
+        self.state, self.steps, self.out, self.print_line = state, steps, out, print_line
         self.slowdown = slowdown
         self.cores = len(os.sched_getaffinity(0))
         self.is_stand_in = bool(os.environ.get(STAND_IN))
@@ -75,7 +75,7 @@ class PartRunner:
                 if step.name in again:
                     self.state.clear(step.name)
                 if not self._run_step(step, end) and step.required:
-                    self.say(f"part {part} ends here: nothing after {step.name} tells anything without it")
+                    self.print_line(f"part {part} ends here: nothing after {step.name} tells anything without it")
                     break
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -96,11 +96,11 @@ class PartRunner:
         """Run a step unless it has ended before; whether it has passed."""
         earlier = self.state.read(step.name)
         if earlier is not None and not _is_open(step, earlier):
-            self.say(f"{step.name}: {earlier.status} before")
+            self.print_line(f"{step.name}: {earlier.status} before")
             return earlier.status == PASSED
         limit = min(step.limit * self.slowdown, end - time.monotonic())
         if limit < step.least:
-            self.say(f"{step.name}: not begun, {max(limit, 0):.0f} s are left and it needs {step.least:.0f}")
+            self.print_line(f"{step.name}: not begun, {max(limit, 0):.0f} s are left and it needs {step.least:.0f}")
             return True
         if not (step.resumes and earlier is not None):
             self.state.clear(step.name)
@@ -109,7 +109,7 @@ class PartRunner:
         self.state.write(step.name, state)
         folder = self.state.step_folder(step.name)
         command = [sys.executable, *step.arguments(folder, limit, self.cores, self.is_stand_in)]
-        self.say(f"{step.name}: {step.title} (at most {limit:.0f} s)")
+        self.print_line(f"{step.name}: {step.title} (at most {limit:.0f} s)")
         begin = time.monotonic()
         try:
             done = run_isolated(command, limit, step_environment(step), folder / "output.txt", self._publish_at_times)
@@ -122,8 +122,8 @@ class PartRunner:
             state.seconds = round(time.monotonic() - begin, 1)
             self.state.write(step.name, state)
             for line in step.describe(folder):
-                self.say(f"    {line}")
-            self.say(f"  {step.name}: {state.status} after {state.seconds} s")
+                self.print_line(f"    {line}")
+            self.print_line(f"  {step.name}: {state.status} after {state.seconds} s")
             self.publish()
         return state.status == PASSED
 
