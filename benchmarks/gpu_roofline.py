@@ -101,7 +101,7 @@ def predict(net: str, what: str, precision: str, batch: int, card: str = "H200")
     """The prediction for a row. card: "H200", "H100", or the name of such a device. Raises ValueError for another."""
     row, rates = find_workload(net), find_card(card)
     device = RecordingDevice(precision)
-    plan, backend = _plan(row, what, batch, device)
+    plan, backend = plan_of_row(row, what, batch, device)
     predictions = Prediction(net, what, precision, batch, card, predict_steps(plan, backend, device))
     for part in predictions.steps:
         part.seconds = sum(launch_seconds(s, precision, rates[BEST]) for s in part.launches)
@@ -109,7 +109,8 @@ def predict(net: str, what: str, precision: str, batch: int, card: str = "H200")
     return predictions
 
 
-def _plan(row: Workload, what: str, batch: int, device: RecordingDevice) -> tuple[Plan, CudaBackend]:
+def plan_of_row(row: Workload, what: str, batch: int, device: RecordingDevice) -> tuple[Plan, CudaBackend]:
+    """The plan of a row of the table for this device, and its backend."""
     model, backend = build_model(row, 1), CudaBackend(device)  # type: ignore[arg-type]
     program = PlanCache(model.net, Variables(), backend, model.compile_block)
     specs = {model.inputs[0]: Spec((batch, *row.shape), "int32" if row.vocabulary else "float32")}

@@ -80,6 +80,22 @@ def test_statistics_beside_float64(device, shape, layout):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed")
+@pytest.mark.parametrize(("shape", "axis", "layout"), [
+    ((500, 12), 0, None), ((130, 3), 0, None), ((9, 8, 4, 5), (0, 2, 3), LAST), ((40, 4, 30), (0, 1), None),
+    ((300, 1), 0, None),
+])  # fmt: skip
+def test_sums_of_columns(device, shape, axis, layout):
+    """Gradients of biases: sums over all axes but the last of memory."""
+    x = random_array(*shape) + 10
+    before = len(device.launched)
+    for name in ("sum", "mean"):
+        (y,) = run_kernel(device, name, [x], {"axis": axis}, [layout])
+        want = getattr(np, name)(x.astype(np.float64), axis=axis)
+        np.testing.assert_allclose(y, want, rtol=1e-6)
+    assert device.launched[before:] == ["column_sums", "column_sums_end"] * 2 or shape[-1] == 1
+
+
+@pytest.mark.skipif(COMPILER is None, reason="the kernels are run on the CPU by g++, which is not installed")
 def test_the_same_bits_twice(device):
     x, attrs = random_array(40, 12, 5, 5), {"axis": 1, "eps": 1e-3}
     vectors = [random_array(12, seed=1), random_array(12, seed=2)]

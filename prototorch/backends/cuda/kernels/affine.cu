@@ -50,6 +50,7 @@ FN Corners corners_of(const M* map, i32 i, i32 j) {
     const double top = floor(down), left = floor(right), below = down - top, beside = right - left;
 #endif
     Corners made;
+#pragma unroll
     for (int k = 0; k < CORNERS; k++) {
         const double r = top + k / 2, c = left + k % 2;
         made.inside[k] = MODE || (r >= 0 && r < H && c >= 0 && c < W);
@@ -69,6 +70,7 @@ KERNEL affine_sample(index n, const X* x, const M* matrices, X* y, A fill) {
         const Corners seen = corners_of(matrices + sample * 6, i, j);
         for (i32 channel = 0; channel < C; channel++) {
             A total = 0;
+#pragma unroll
             for (int k = 0; k < CORNERS; k++) {
                 const index at = ((index)seen.row[k] * W + seen.column[k]) * PIXEL + (index)channel * CHANNEL;
                 total += (seen.inside[k] ? (A)get(from[at]) : fill) * seen.share[k];
@@ -89,6 +91,7 @@ KERNEL affine_sample_grad(index n, const X* g, const M* matrices, A* sums, X* y)
         for (i32 i = 0; i < H; i++) for (i32 j = 0; j < W; j++) {
             const Corners seen = corners_of(matrices + sample * 6, i, j);
             const X* from = g + begin + ((index)i * W + j) * PIXEL;
+#pragma unroll
             for (int k = 0; k < CORNERS; k++) {
                 if (seen.row[k] != mine || !seen.inside[k]) continue;
                 A* to = sums + here + (index)seen.column[k] * PIXEL;

@@ -35,6 +35,7 @@ from prototorch.spec import Spec
 __all__ = ["CHUNK", "fuse_updates", "prepare_update"]
 
 CHUNK = 1 << 14  # elements that a block processes at a time
+VECTOR = 4  # adjacent elements that a thread reads at a time: 16 bytes of float32
 
 BoundKernel = tuple[Callable[[Sequence[Any], Sequence[Any]], None], Sequence[Any], Sequence[Any]]
 
@@ -66,7 +67,9 @@ register_resolver("cuda", _register)
 
 
 def _multi_tensor_source(first: ElementwiseKernel) -> str | None:
-    """The kernel ``updates`` over a table: for each weight the addresses of its arrays and its number of elements."""
+    """The kernel ``updates`` over a table: for each weight the addresses of its arrays (of more than one element:
+    multiples of 16 bytes) and its number of elements. A thread reads `VECTOR` adjacent elements of each array.
+    """
     program, results = first.key
     traced = trace_program(program, results, tuple(s.dtype for s in first.ins))
     if traced is None:
@@ -75,28 +78,46 @@ def _multi_tensor_source(first: ElementwiseKernel) -> str | None:
     kinds = ScalarTracer()
     arrays = len(first.ins) + len(first.outs)
     size = first.outs[0].size
-    head, load, store = [], [], []
+    head, read, load, load_one, store, store_one, write = [], [], [], [], [], [], []
     for i, spec in enumerate(first.ins):
-        kind = kinds.compute_c_type(kinds.compute_dtype(spec.dtype))
-        head.append(f"const {c_type(spec)}* in{i} = (const {c_type(spec)}*)row[{i}];")
+        kind, t = kinds.compute_c_type(kinds.compute_dtype(spec.dtype)), c_type(spec)
+        head.append(f"const {t}* in{i} = (const {t}*)row[{i}];")
         if spec.size == 1 and size != 1:
             head.append(f"const {kind} a{i} = get(in{i}[0]);")
         else:
-            load.append(f"const {kind} a{i} = get(in{i}[{'i' if spec.ndim or size == 1 else 0}]);")
+            read.append(f"const pack<{t}, {VECTOR}> p{i} = *(const pack<{t}, {VECTOR}>*)(in{i} + i);")
+            load.append(f"const {kind} a{i} = get(p{i}.v[j]);")
+            load_one.append(f"const {kind} a{i} = get(in{i}[i]);")
     for i, (spec, name) in enumerate(zip(first.outs, names, strict=True)):
-        head.append(f"{c_type(spec)}* out{i} = ({c_type(spec)}*)row[{len(first.ins) + i}];")
-        store.append(f"put(out{i}[i], {name});")
+        t = c_type(spec)
+        head.append(f"{t}* out{i} = ({t}*)row[{len(first.ins) + i}];")
+        read.append(f"pack<{t}, {VECTOR}> r{i};")
+        store.append(f"put(r{i}.v[j], {name});")
+        store_one.append(f"put(out{i}[i], {name});")
+        write.append(f"*(pack<{t}, {VECTOR}>*)(out{i} + i) = r{i};")
     around = "\n        ".join(head)
-    inner = "\n            ".join([*load, *(f"const {line}" for line in lines), *store])
+    formula = [f"const {line}" for line in lines]
+    inner = "\n                ".join([*load, *formula, *store])
+    inner_one = "\n            ".join([*load_one, *formula, *store_one])
     return f"""
+template <class T, int N> struct alignas(sizeof(T) * N) pack {{ T v[N]; }};
 KERNEL updates(u32 chunks, const u64* table, const u32* where) {{
     for (u32 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {{
         const u64* row = table + (u64)where[2 * chunk] * {arrays + 1};
         {around}
         const u64 begin = (u64)where[2 * chunk + 1] * {CHUNK}, size = row[{arrays}];
         const u64 end = begin + {CHUNK} < size ? begin + {CHUNK} : size;
-        for (u64 i = begin + threadIdx.x; i < end; i += blockDim.x) {{
-            {inner}
+        const u64 whole = begin + (end - begin) / {VECTOR} * {VECTOR};
+        for (u64 i = begin + {VECTOR} * threadIdx.x; i < whole; i += {VECTOR} * blockDim.x) {{
+            {" ".join(read)}
+            #pragma unroll
+            for (int j = 0; j < {VECTOR}; j++) {{
+                {inner}
+            }}
+            {" ".join(write)}
+        }}
+        for (u64 i = whole + threadIdx.x; i < end; i += blockDim.x) {{
+            {inner_one}
         }}
     }}
 }}
@@ -133,7 +154,11 @@ def _fuse_group(calls: Sequence[BoundKernel]) -> BoundKernel | None:
     pointer_rows, chunk_table = [], []
     for number, (_, ins, outs) in enumerate(calls):
         size = int(np.prod(outs[0].shape))
-        pointer_rows.append([*(device.pointer(a) for a in (*ins, *outs)), size])
+        addresses = [device.pointer(a) for a in (*ins, *outs)]
+        specs = (*first.ins, *first.outs)
+        if any(address % 16 and spec.size > 1 for address, spec in zip(addresses, specs, strict=True)):
+            return None  # views of an eager tape; each by its own launch, which copies what is not aligned
+        pointer_rows.append([*addresses, size])
         chunk_table += [(number, k) for k in range(-(-size // CHUNK))]
     table, device_chunks = (
         device.upload(np.array(pointer_rows, np.uint64)),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.backends.capabilities import register_channels_last
+from prototorch.backends.cuda.kernels.column_tiles import ColumnTiling
 from prototorch.backends.cuda.kernels.launch import (
     BLOCK,
     ITEM_BYTES,
@@ -26,11 +27,12 @@ from prototorch.backends.cuda.kernels.launch import (
     kernel_source,
     memory_order,
     per_block_launch,
+    vector_width,
 )  # fmt: skip
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 
-__all__ = ["TARGET_THREADS", "reduce_launches"]
+__all__ = ["TARGET_THREADS", "column_sum_launches", "reduce_launches"]
 
 #: threads that occupy a large GPU; reductions with fewer are split further
 TARGET_THREADS = 1 << 17
@@ -110,6 +112,9 @@ def reduce_launches(name: str, x: Spec, y: Spec, reduced_axes: tuple[int, ...]) 
         return LaunchSequence(
             stage(x, c_type(y), macros, mean, reduces_fastest_axis, (outputs, n, 1, n), InputArg(0), OutputArg(0))
         )
+    sums_rows = (macros["KEPT"], macros["REDUCED"], macros["k0"], macros["r0"]) == (1, 1, 1, outputs)
+    if sums_rows and x.is_float and name in ("sum", "mean"):
+        return column_sum_launches(x, y, n, outputs, acc_dtype, mean)
     partial = Spec((chunks, outputs), acc_dtype)
     last: dict[str, str | int] = {"KEPT": 1, "K0": outputs, "k0": 1, "REDUCED": 1, "R0": chunks, "r0": outputs}
     first = stage(
@@ -127,6 +132,24 @@ def reduce_launches(name: str, x: Spec, y: Spec, reduced_axes: tuple[int, ...]) 
         partial, c_type(y), last, mean, outputs < BLOCK * 8, (outputs, chunks, 1, chunks), WorkspaceArg(), OutputArg(0)
     )
     return LaunchSequence(first, second, workspace_bytes=align_bytes(partial.size * ITEM_BYTES[acc_dtype]))
+
+
+def column_sum_launches(x: Spec, y: Spec, rows: int, columns: int, acc_dtype: str, end: str) -> LaunchSequence:
+    """The launches of the sums of a matrix's columns, [rows, columns] in memory. end: C expression of
+    ``total``."""
+    pack = vector_width(x, columns)
+    tiling = ColumnTiling.of(rows, columns, pack)
+    macros: dict[str, str | int] = {"C": columns, "PACK": pack, "TILE_VECTORS": tiling.vectors, "END": end}
+    source = kernel_source("column_sums", x.size, X=c_type(x), Y=c_type(y), **macros)
+    counts = tuple(index_scalar(v, x.size) for v in (rows, tiling.chunks, tiling.chunk))
+    return LaunchSequence(
+        per_block_launch(source, "column_sums", tiling.blocks, *counts, InputArg(0), WorkspaceArg(), block=BLOCK),
+        per_block_launch(
+            source, "column_sums_end", columns, counts[1], WorkspaceArg(), OutputArg(0),
+            block=block_size_for(tiling.chunks),
+        ),
+        workspace_bytes=align_bytes(tiling.chunks * columns * ITEM_BYTES[acc_dtype]),
+    )  # fmt: skip
 
 
 def _register(name: str) -> None:
