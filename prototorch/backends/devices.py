@@ -26,6 +26,7 @@ from prototorch.backends.precision import STRICT_NAMES, ExecutionSettings, Preci
 from prototorch.errors import BackendError, warn_user
 
 ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
+CUDNN_VAR = "PROTOTORCH_CUDNN"  # 0: without cuDNN
 _warned: set[str] = set()
 
 
@@ -44,7 +45,7 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
         index = name.number or 0
-        settings = ExecutionSettings(_gpu_precision(precision, index), deterministic, autotune)
+        settings = ExecutionSettings(_gpu_precision(precision, index), deterministic, autotune, cudnn=_uses_cudnn())
         try:
             return cuda_backend(settings, index)
         except BackendError as why:  # a library is missing, or fails
@@ -55,6 +56,14 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     backend = cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
     backend.precision = policy
     return backend
+
+
+def _uses_cudnn() -> bool:
+    """Whether PROTOTORCH_CUDNN allows cuDNN. Raises BackendError for another value than 0 and 1."""
+    value = os.environ.get(CUDNN_VAR, "1") or "1"
+    if value not in ("0", "1"):
+        raise BackendError(f"{CUDNN_VAR}: expected 0 (the package's own kernels alone) or 1, got {value[:60]!r}")
+    return value == "1"
 
 
 def _find_device(device: str) -> tuple[DeviceName, bool]:

@@ -78,7 +78,8 @@ def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
 
 @dataclass(frozen=True)
 class ExecutionSettings:
-    """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing.
+    """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing,
+    and whether cuDNN is used where it is installed.
 
     cuDNN's plans and cuBLAS's mode depend on nothing else.
     """
@@ -86,3 +87,4 @@ class ExecutionSettings:
     precision: PrecisionPolicy = _POLICIES["tf32"]
     deterministic: bool = False
     autotune: bool = False
+    cudnn: bool = True

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.backends.devices import describe_devices
+from prototorch.backends.devices import CUDNN_VAR, describe_devices
 from prototorch.errors import BackendError, PrototorchError, ResourceError, UsageError
 from prototorch.measure.profile import Profile, profile_step
 from prototorch.measure.table import align_columns, format_ms
 from prototorch.model import Model
 
-__all__ = ["Contender", "DeviceColumn", "DeviceComparison", "compare_devices"]
+__all__ = ["Contender", "DeviceColumn", "DeviceComparison", "compare_devices", "without_cudnn_context"]
 
 _LIBRARIES = ("numpy", "blas", "llvmlite", "driver", "cupy", "cudnn", "cudnn frontend", "nvrtc")
 
@@ -104,6 +105,20 @@ class DeviceComparison:
         for name in dict.fromkeys(name for one in times for name in one):
             if any(one.get(name) for one in times):
                 yield [name, kinds[name], *(format_ms(one[name]) if one.get(name) else "-" for one in times)]
+
+
+@contextmanager
+def without_cudnn_context() -> Iterator[None]:
+    """Inside, models compiled for a GPU use the package's own kernels alone."""
+    before = os.environ.get(CUDNN_VAR)
+    os.environ[CUDNN_VAR] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[CUDNN_VAR]
+        else:
+            os.environ[CUDNN_VAR] = before
 
 
 def compare_devices(contenders: Sequence[Contender], phase: str | None = None, batch: int | None = None,

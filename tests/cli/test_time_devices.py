@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -89,3 +90,20 @@ def test_where_no_device_can_be_used_there_is_no_table():
     error = RuntimeError("no driver")
     lines = list(DeviceComparison([DeviceColumn("cuda", error=error)]).lines())
     assert lines == ["cuda: not measured: no driver"]
+
+
+def test_a_gpu_without_cudnn_is_a_column_of_its_own(shell, monkeypatch):  # noqa: F811
+    monkeypatch.delenv("PROTOTORCH_CUDNN", raising=False)
+    with use_fake_cuda():
+        code, out, err = shell("time", *SHORT, "--device", "cpu,cuda", "--without-cudnn", "--json")
+    assert code == 0, err
+    devices = json.loads(out)["devices"]
+    assert [d["device"] for d in devices] == ["cpu", "cuda", "cuda, without cuDNN"]
+    assert [d["settings"]["runs on"] for d in devices[1:]] == ["cuda (fake)", "cuda (fake, without cuDNN)"]
+    assert "PROTOTORCH_CUDNN" not in os.environ
+
+
+def test_without_cudnn_is_about_a_gpu(shell):  # noqa: F811
+    code, _, err = shell("time", *SHORT, "--device", "cpu", "--without-cudnn")
+    assert code == 2
+    assert "--without-cudnn is about a GPU" in err

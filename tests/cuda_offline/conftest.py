@@ -2,8 +2,8 @@
 
 import pytest
 
-from prototorch.backends.cuda.kernels import matmul
 from tests.cuda_offline.shim_device import ShimDevice
+from tests.cuda_offline.small_tiles import shrink_tiles
 
 
 @pytest.fixture(scope="module")
@@ -16,5 +16,4 @@ def _small_tiles(request, monkeypatch):
     """So that few threads make a tile of a product, where the CPU plays them."""
     if "device" not in request.fixturenames:
         return
-    monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
+    shrink_tiles(monkeypatch.setattr)

@@ -9,20 +9,19 @@ import prototorch as pt
 from prototorch.backends.cuda import cupy_device as device_module
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cupy_device import CupyDevice
-from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, ResourceError
 from tests.cuda_fake.fake_gpu import compile_net, executor_of, reference_cpu
 from tests.cuda_offline.mock_cupy import MockCupy
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
+from tests.cuda_offline.small_tiles import shrink_tiles
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
 
 @pytest.fixture
 def cupy(tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
+    shrink_tiles(monkeypatch.setattr)
     player = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
     player.folder.mkdir(exist_ok=True)
     made = MockCupy(player)

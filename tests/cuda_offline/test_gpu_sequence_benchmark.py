@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
 
 from benchmarks import gpu_row_sums, gpu_sequences
-from prototorch.backends.cuda.kernels import matmul, recurrent_fused
+from prototorch.backends.cuda.kernels import recurrent_fused
 from tests.cuda_fake.fake_cuda import use_fake_cuda
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
+from tests.cuda_offline.small_tiles import shrink_tiles
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 @pytest.fixture
 def emulator(tmp_path_factory, monkeypatch):
     monkeypatch.setattr(gpu_sequences, "BUDGET", 1e9)
-    monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
+    shrink_tiles(monkeypatch.setattr)
     made = ShimDevice(str(tmp_path_factory.mktemp("kernels")))
     with use_fake_cuda(emulator=made):
         yield made

@@ -8,7 +8,6 @@ import pytest
 import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, check_loss_source
-from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import TrainingError
 from prototorch.testing.fake_device import FakeDevice
@@ -16,6 +15,7 @@ from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose
 from tests.cuda_fake.fake_gpu import compile_net, executor_of, make_data, reference_cpu
 from tests.cuda_offline.shim_device import COMPILER, ShimDevice
+from tests.cuda_offline.small_tiles import shrink_tiles
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 
@@ -23,8 +23,7 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="g++ is not installed")
 @pytest.fixture
 def device(tmp_path_factory, monkeypatch):
     """A fake device that plays kernels. A block of the product is as small as it can be: each thread is a real one."""
-    monkeypatch.setattr(matmul, "TILE", 8)
-    monkeypatch.setattr(matmul, "THREAD_TILE", 4)
+    shrink_tiles(monkeypatch.setattr)
     made = FakeDevice(ExecutionSettings(resolve_precision("fp32", gpu=True)))
     made.emulator = ShimDevice(str(tmp_path_factory.getbasetemp() / "kernels"))
     made.emulator.folder.mkdir(exist_ok=True)

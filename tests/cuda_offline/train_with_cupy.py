@@ -29,10 +29,10 @@ import prototorch as pt
 from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.context import set_context
 from prototorch.backends.cuda.cupy_device import CupyDevice
-from prototorch.backends.cuda.kernels import matmul
 from prototorch.backends.precision import ExecutionSettings, resolve_precision
 from tests.cuda_fake.fake_gpu import compile_net, executor_of, reference_cpu
 from tests.cuda_offline.shim_device import POINTER, ShimDevice
+from tests.cuda_offline.small_tiles import shrink_tiles
 
 #: a parameter of a kernel by its code (see `shim_device.py`): an address is a number of 64 bits
 KINDS = {4: np.uint32, 8: np.uint64, 16 + 4: np.float32, 16 + 8: np.float64, POINTER: np.uint64}
@@ -81,7 +81,7 @@ def use_source_modules() -> None:
 
 def main() -> None:
     """Train here and there."""
-    matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
+    shrink_tiles()
     use_source_modules()
     device = CupyDevice(ExecutionSettings(resolve_precision(PRECISION, gpu=True)))
     set_context(device, None)

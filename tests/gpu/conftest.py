@@ -17,10 +17,10 @@ from tests.cuda_fake.fake_cuda import VARIABLE, use_fake_cuda
 if os.environ.get(VARIABLE):
     player = None
     if os.environ[VARIABLE] == "kernels":
-        from prototorch.backends.cuda.kernels import matmul
         from tests.cuda_offline.shim_device import ShimDevice
+        from tests.cuda_offline.small_tiles import shrink_tiles
 
-        matmul.TILE, matmul.THREAD_TILE = 8, 4  # a tile by few threads
+        shrink_tiles()
         player = ShimDevice(os.environ.get("SHIM_FOLDER"))
     held = use_fake_cuda(emulator=player)  # for the whole process
     held.__enter__()

@@ -57,7 +57,8 @@ class CudaBackend(Backend):
 
     def __init__(self, device: CudaDevice, kernels: bool = True):
         xp = CapturableNamespace(device.xp.module)  # of this backend alone: its matmul is replaced below
-        super().__init__(f"cuda ({device.name})", xp, (LEVEL,) if kernels else (), run_context=self._in_stream)
+        name = f"cuda ({device.name})" if device.settings.cudnn else f"cuda ({device.name}, without cuDNN)"
+        super().__init__(name, xp, (LEVEL,) if kernels else (), run_context=self._in_stream)
         self.device = device
         #: must be held by whoever enqueues work: during a capture the work of other threads would be captured as well
         self.lock = threading.RLock()

@@ -22,7 +22,7 @@ from prototorch.errors import BackendError
 
 __all__ = ["describe_cuda", "list_gpus"]
 
-WITHOUT_CUDNN = "convolutions and attention run by slow reference implementations, and not as one CUDA graph"
+WITHOUT_CUDNN = "convolutions run by the package's own kernels, which are slower, and attention as products"
 
 
 def describe_cuda() -> dict[str, Any]:

@@ -21,7 +21,7 @@ from prototorch.errors import UsageError
 from prototorch.load import find_model_file
 from prototorch.measure.caffe_profile import profile_caffe_net
 from prototorch.measure.compare import PEERS, compare_with_torch
-from prototorch.measure.device_comparison import Contender, compare_devices
+from prototorch.measure.device_comparison import Contender, DeviceComparison, compare_devices, without_cudnn_context
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
 
@@ -35,11 +35,12 @@ from prototorch.measure.table import format_table
 @click.option("--detail", is_flag=True, help="Also each step of the plan, with its kernel.")
 @click.option("--against", type=click.Choice(PEERS), help="Also the same net in PyTorch, measured alternately.")
 @devices_option
+@click.option("--without-cudnn", is_flag=True, help="Also each GPU by the package's own kernels alone, side by side.")
 @threads_option
 @json_option
 def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-            detail: bool, against: str | None, devices: tuple[str, ...] | None, threads: int | None,
-            as_json: bool) -> None:  # fmt: skip
+            detail: bool, against: str | None, devices: tuple[str, ...] | None, without_cudnn: bool,
+            threads: int | None, as_json: bool) -> None:  # fmt: skip
     """Measure a step of FILE on random inputs: layer by layer forward, backward and update, in milliseconds.
 
     GFLOP/s and GB/s are what a layer needs divided by its time; "of peak" is the least time that this machine would
@@ -53,6 +54,7 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
 
     --device cpu,cuda measures the same step on each device and prints the times side by side, with the settings they
     hold for. A device that cannot be used has a line that says why, and the command ends with its exit code.
+    --without-cudnn adds a column for the GPU by the package's own kernels alone (PROTOTORCH_CUDNN=0 in other commands).
 
     \b
     Examples:
@@ -60,10 +62,23 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time alexnet --batch 16 --phase predict --detail
       prototorch time resnet18 --batch 16 --against torch
       prototorch time resnet18 --batch 64 --device cpu,cuda
+      prototorch time alexnet --batch 64 --device cpu,cuda --without-cudnn
       prototorch time train_val.prototxt --batch 16 --set data.shape=[3,227,227]
     """
-    if devices is not None and len(devices) > 1:
-        _compare_devices(file, overrides, batch, phase, steps, detail, against, devices, threads, as_json)
+    if without_cudnn and not any(name.startswith("cuda") for name in devices or ()):
+        raise UsageError("--without-cudnn is about a GPU: give --device cuda, or --device cpu,cuda")
+    if devices is not None and (len(devices) > 1 or without_cudnn):
+        if against is not None:
+            raise UsageError("--against compares on one device: give one --device, and not --without-cudnn")
+        if phase in (None, "train") and is_caffe_net(file):
+            raise UsageError("a net of Caffe is trained on one device: give one --device, or --phase predict")
+        contenders = []
+        for name in devices:
+            open_one = partial(open_model, file, add_device_overrides(overrides, threads, name))
+            contenders.append(Contender(name, open_one))
+            if without_cudnn and name.startswith("cuda"):
+                contenders.append(Contender(f"{name}, without cuDNN", open_one, without_cudnn_context))
+        _print_comparison(compare_devices(contenders, phase, batch, steps), detail, as_json)
         return
     device = None if devices is None else devices[0]
     profile = None
@@ -83,21 +98,8 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
         click.echo("\n".join(["", *rival.lines()]))
 
 
-def _compare_devices(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-                     detail: bool, against: str | None, devices: tuple[str, ...], threads: int | None,
-                     as_json: bool) -> None:  # fmt: skip
+def _print_comparison(comparison: DeviceComparison, detail: bool, as_json: bool) -> None:
     """Print the times of several devices; raise the error of the first that cannot be used, after the others."""
-    if against is not None:
-        raise UsageError("--against compares on one device: give one --device")
-    if phase in (None, "train") and is_caffe_net(file):
-        raise UsageError("a net of Caffe is trained on one device: give one --device, or --phase predict")
-    comparison = compare_devices(
-        [
-            Contender(device, partial(open_model, file, add_device_overrides(overrides, threads, device)))
-            for device in devices
-        ],
-        phase, batch, steps,
-    )  # fmt: skip
     if as_json:
         print_json(comparison.as_dict())
     else:

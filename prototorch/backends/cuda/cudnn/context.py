@@ -29,7 +29,7 @@ __all__ = ["CudnnContext", "get_context", "set_context"]
 
 log = logging.getLogger(__name__)
 
-_FALLBACK_WARNING = "convolutions and attention run by their slow reference implementations"
+_FALLBACK_WARNING = "convolutions run by the package's own kernels, which are slower, and attention as products"
 
 
 class CudnnContext:
@@ -116,7 +116,7 @@ def get_context(device: Any) -> CudnnContext | None:
 
 
 def _create_context(device: Any) -> CudnnContext | None:
-    if getattr(getattr(device, "compute_stream", None), "ptr", None) is None:
+    if getattr(getattr(device, "compute_stream", None), "ptr", None) is None or not device.settings.cudnn:
         return None
     try:
         load_cudart()  # before cuDNN's graph API, which does not find it

@@ -1,6 +1,7 @@
 """Convolution and its two gradients by cuDNN, in one to three dimensions, with groups, dilation and asymmetric padding.
 
-Activations have the layout of the plan; weights keep theirs, and cuDNN converts them to the one its engines read.
+Activations have the layout of the plan; weights keep theirs, and cuDNN converts them to the one its engines read. What
+cuDNN refuses, or is not there for, the package's own kernels compute.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.backends.capabilities import register_channels_last, register_fusion_role
+from prototorch.backends.cuda.cudnn.context import get_context
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc, conv_tensor_desc, tensor_desc
 from prototorch.backends.cuda.cudnn.graph_kernel import GraphKernel, make_graph_kernel
 from prototorch.backends.cuda.cudnn.tensor_cores import needs_tensor_cores
+from prototorch.backends.cuda.kernels.conv import tiled_conv, tiled_conv_input_grad, tiled_conv_weight_grad
 from prototorch.backends.cuda.kernels.elementwise import elementwise_launches
 from prototorch.backends.cuda.kernels.epilogue import BiasReluEpilogue, build_epilogue, match_bias_relu
 from prototorch.backends.cuda.kernels.launch import InputArg, LaunchSequence, OutputArg, current_device
@@ -46,7 +49,8 @@ def _is_supported(attrs: dict[str, Any], *specs: Spec) -> bool:
 @kernel("cuda", "conv")
 def conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     """A convolution."""
-    return _conv(ins[0], ins[1], outs[0], attrs, ins, {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)})
+    bindings = {"x": InputArg(0), "w": InputArg(1), "y": OutputArg(0)}
+    return _conv(ins[0], ins[1], outs[0], attrs, ins, bindings) or tiled_conv(ins, outs, attrs)
 
 
 def _conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], ins: Specs, bindings: dict[str, Any],
@@ -76,12 +80,18 @@ def conv_input_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn 
         ("dx", conv_tensor_desc(dx, extra_dims)),
     )
     request = GraphDesc("conv_input_grad", tensors, ("dx",), _conv_attrs(attrs))
-    return make_graph_kernel(request, ins, {"g": InputArg(0), "w": InputArg(1), "dx": OutputArg(0)})
+    kernel_fn = make_graph_kernel(request, ins, {"g": InputArg(0), "w": InputArg(1), "dx": OutputArg(0)})
+    return kernel_fn or tiled_conv_input_grad(ins, outs, attrs)
 
 
 @kernel("cuda", "conv_weight_grad")
 def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
-    """The gradient of the weights; where it has another dtype it is cast afterwards."""
+    """The gradient of the weights."""
+    return _cudnn_weight_grad(ins, outs, attrs) or tiled_conv_weight_grad(ins, outs, attrs)
+
+
+def _cudnn_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> GraphKernel | None:
+    """By cuDNN; where the gradient has another dtype it is cast afterwards."""
     x, g, dw = *ins, outs[0]
     if not _is_supported(attrs, x, g):
         return None
@@ -94,6 +104,8 @@ def conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn
     request = GraphDesc("conv_weight_grad", tensors, ("dw",), _conv_attrs(attrs))
     if computed.dtype == dw.dtype:
         return make_graph_kernel(request, ins, {"x": InputArg(0), "g": InputArg(1), "dw": OutputArg(0)})
+    if get_context(current_device()) is None:
+        return None
     gradient = current_device().empty(computed.shape, computed.dtype)
     cast = elementwise_launches(
         (("cast", (("in", 0),), (("dtype", dw.dtype),)),), (("node", 0, 0),), (computed,), (dw,)
@@ -133,7 +145,8 @@ def fused_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | Non
 def _is_suitable(kernel_fn: Any) -> bool:
     """Whether cuDNN's engine has tensor cores where they count; where not, the convolution without its epilogue may
     have an engine that does."""
-    return not needs_tensor_cores(kernel_fn.plan.desc) or kernel_fn.plan.uses_tensor_cores
+    plan = getattr(kernel_fn, "plan", None)  # the package's own convolution has none
+    return plan is not None and (not needs_tensor_cores(plan.desc) or plan.uses_tensor_cores)
 
 
 def _with_bias(ins: Specs, y: Spec, operands: Specs, operand_indices: Sequence[int], epilogue: BiasReluEpilogue,
