@@ -53,7 +53,7 @@ class DeviceComparison:
     columns: list[DeviceColumn]
 
     @property
-    def measured(self) -> list[tuple[DeviceColumn, Profile]]:
+    def profiles(self) -> list[tuple[DeviceColumn, Profile]]:
         """The columns of the devices that could be used."""
         return [(column, column.profile) for column in self.columns if column.profile is not None]
 
@@ -64,8 +64,8 @@ class DeviceComparison:
 
     def ratios(self) -> dict[str, float]:
         """How many times as fast as the first device each one is, by its column."""
-        measured = self.measured
-        return {column.label: measured[0][1].step_seconds / profile.step_seconds for column, profile in measured}
+        profiles = self.profiles
+        return {column.label: profiles[0][1].step_seconds / profile.step_seconds for column, profile in profiles}
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: times in seconds."""
@@ -73,9 +73,9 @@ class DeviceComparison:
 
     def lines(self) -> Iterator[str]:
         """The settings and the whole step, then the layers; a line for each device that cannot be used."""
-        measured = self.measured
-        if measured:
-            profile = measured[0][1]
+        profiles = self.profiles
+        if profiles:
+            profile = profiles[0][1]
             yield profile.title.rpartition(", ")[0]
             yield ""
             yield from align_columns(list(self._summary_rows()))
@@ -86,22 +86,22 @@ class DeviceComparison:
                 yield f"{column.label}: not measured: {column.error}"
 
     def _summary_rows(self) -> Iterator[list[str]]:
-        measured, ratios = self.measured, self.ratios()
-        yield ["", *(column.label for column, _ in measured)]
-        for name in dict.fromkeys(name for column, _ in measured for name in column.settings):
-            yield [name, *(column.settings.get(name, "-") for column, _ in measured)]
-        yield ["GFLOP/s of a large product", *(f"{p.machine.flops / 1e9:,.0f}" for _, p in measured)]
-        yield ["GB/s of a large copy", *(f"{p.machine.bandwidth / 1e9:,.1f}" for _, p in measured)]
-        yield ["whole step, ms", *(format_ms(p.step_seconds) for _, p in measured)]
-        yield ["samples a second", *(f"{p.batch / p.step_seconds:,.0f}" for _, p in measured)]
-        yield [f"times as fast as {measured[0][0].label}", *(f"{ratios[column.label]:.3g}" for column, _ in measured)]
+        profiles, ratios = self.profiles, self.ratios()
+        yield ["", *(column.label for column, _ in profiles)]
+        for name in dict.fromkeys(name for column, _ in profiles for name in column.settings):
+            yield [name, *(column.settings.get(name, "-") for column, _ in profiles)]
+        yield ["GFLOP/s of a large product", *(f"{p.machine.flops / 1e9:,.0f}" for _, p in profiles)]
+        yield ["GB/s of a large copy", *(f"{p.machine.bandwidth / 1e9:,.1f}" for _, p in profiles)]
+        yield ["whole step, ms", *(format_ms(p.step_seconds) for _, p in profiles)]
+        yield ["samples a second", *(f"{p.batch / p.step_seconds:,.0f}" for _, p in profiles)]
+        yield [f"times as fast as {profiles[0][0].label}", *(f"{ratios[column.label]:.3g}" for column, _ in profiles)]
 
     def _layer_rows(self) -> Iterator[list[str]]:
         """The milliseconds of each layer's forward, backward and update steps together."""
-        measured = self.measured
-        times = [{entry.name: entry.total for entry in profile.layers} for _, profile in measured]
-        kinds = {entry.name: entry.kind for _, profile in reversed(measured) for entry in profile.layers}
-        yield ["layer", "type", *(f"{column.label} ms" for column, _ in measured)]
+        profiles = self.profiles
+        times = [{entry.name: entry.total for entry in profile.layers} for _, profile in profiles]
+        kinds = {entry.name: entry.kind for _, profile in reversed(profiles) for entry in profile.layers}
+        yield ["layer", "type", *(f"{column.label} ms" for column, _ in profiles)]
         for name in dict.fromkeys(name for one in times for name in one):
             if any(one.get(name) for one in times):
                 yield [name, kinds[name], *(format_ms(one[name]) if one.get(name) else "-" for one in times)]

@@ -104,7 +104,7 @@ def _print_comparison(comparison: DeviceComparison, detail: bool, as_json: bool)
         print_json(comparison.as_dict())
     else:
         click.echo("\n".join(comparison.lines()))
-        for _, profile in comparison.measured if detail else ():
+        for _, profile in comparison.profiles if detail else ():
             click.echo("\n".join(["", *format_table(profile, detail)]))
     if comparison.errors:
         raise comparison.errors[0]
