@@ -135,3 +135,29 @@ def test_a_library_that_does_not_start(monkeypatch, caplog):
     assert contexts == [None, None]
     assert len(warnings_of(caplog)) == 1
     assert "AssertionError: Found 2 libcudnn.so.x" in warnings_of(caplog)[0]
+
+
+def test_an_engine_that_cannot_be_built_is_warned_of(monkeypatch, caplog):
+    """NVRTC may fail; what the settings leave out is no failure."""
+    monkeypatch.setattr(planning_log, "_warned", set())
+    errors = {0: NotSupportedError("Deselecting execution plan"), 1: RuntimeError("NVRTC failed"), 2: None}
+
+    class Graph:
+        def get_execution_plan_count(self):
+            return 3
+
+        def get_plan_name_at_index(self, index):
+            return f"eng{index}"
+
+        def build_plan_at_index(self, index):
+            if errors[index]:
+                raise errors[index]
+
+    plan = object.__new__(context_module.ExecutionPlan)
+    plan.graph, plan.preferred, plan.desc = Graph(), None, GraphDesc("conv", (("x", X),), ())
+    plan.context = SimpleNamespace(module=SimpleNamespace(cudnnGraphNotSupportedError=NotSupportedError))
+    assert plan._build_first() == 2
+    assert len(warnings_of(caplog)) == 1
+    assert (
+        "engine eng1 of a graph of the kind conv cannot be built (RuntimeError: NVRTC failed)" in warnings_of(caplog)[0]
+    )

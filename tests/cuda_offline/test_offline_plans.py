@@ -114,13 +114,31 @@ def test_queries_that_see_no_key_are_left_to_products():
     assert "cudnn" not in attention_families("bfloat16", 48, 24, None, causal=True)
 
 
-@pytest.mark.parametrize("name", ["gpt", "transformer", "vit"])
-def test_a_training_step_runs_the_forward_engine_of_attention_once(name):
-    device = make_offline_device("bf16")
-    train = plans(name, device)[0]
-    counts = Counter(step.node.op.name for step in train.steps if "attention" in step.node.op.name)
-    assert counts.keys() == {"attention_heads_with_stats", "attention_heads_with_stats_grad"}
-    assert len(set(counts.values())) == 1
+#: the layers of attention of each shipped model that has any: the table of docs/gpu.md
+ATTENTION_LAYERS = {"gpt": 3, "transformer": 4, "vit": 4, "seq2seq": 1}
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+@pytest.mark.parametrize("name", ATTENTION_LAYERS)
+def test_a_training_step_runs_the_forward_engine_of_attention_once(name, precision):
+    device = make_offline_device(precision)
+    train, predict = ([step.node.op.name for step in plan.steps] for plan in plans(name, device))
+    layers = ATTENTION_LAYERS[name]
+    assert Counter(op for op in train if op.startswith("attention")) == {
+        "attention_heads_with_stats": layers, "attention_heads_with_stats_grad": layers,
+    }  # fmt: skip
+    assert Counter(op for op in predict if op.startswith("attention")) == {"attention_heads": layers}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+@pytest.mark.parametrize("name", ATTENTION_LAYERS)
+def test_attention_in_float32_is_products_by_design(name, precision, caplog):
+    device = make_offline_device(precision)
+    for plan in plans(name, device):
+        ops = [step.node.op.name for step in plan.steps if step.node.op.name.startswith("attention")]
+        assert ops == ["attention_weights"] * ATTENTION_LAYERS[name]
+    assert not [key for key in get_context(device).plans if key[0].kind.startswith("sdpa")]
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
 CONVOLUTIONS = [

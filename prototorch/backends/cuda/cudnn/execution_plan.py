@@ -11,7 +11,7 @@ from prototorch.backends.cuda.cudnn.engine import parse_engine
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc
 from prototorch.backends.cuda.cudnn.plan_autotuner import plan_names
-from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug
+from prototorch.backends.cuda.cudnn.planning_log import frontend_log_at_debug, warn_of_engine
 from prototorch.backends.cuda.cudnn.split_k import select_split_k_plan
 from prototorch.backends.cuda.cudnn.tensor_cores import needs_tensor_cores
 from prototorch.backends.cuda.kernels.launch import workspace_address
@@ -111,8 +111,11 @@ class ExecutionPlan:
         for index in ([] if self.preferred is None else [self.preferred]) + list(range(count)):
             try:
                 self.graph.build_plan_at_index(index)
-            except (RuntimeError, ValueError, self.context.module.cudnnGraphNotSupportedError) as why:
+            except self.context.module.cudnnGraphNotSupportedError as why:  # the settings leave it out
                 log.debug("cuDNN's plan %d of a graph %s cannot be built: %s", index, self.desc.kind, why)
+                continue
+            except (RuntimeError, ValueError) as why:
+                warn_of_engine(self.desc.kind, self.graph.get_plan_name_at_index(index), why)
                 continue
             if any_engine or self._has_tensor_cores(index):
                 return index

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["frontend_log_at_debug", "warn_of_failure", "warn_once"]
+__all__ = ["frontend_log_at_debug", "warn_of_engine", "warn_of_failure", "warn_once"]
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,16 @@ def warn_of_failure(kind: str, failure: Exception) -> None:
         f"{kind} {reason}",
         f"cuDNN failed to plan a graph of the kind {kind} ({reason}): the next kernel is used, which may be slower; "
         "expected a plan or a refusal: check the installed versions with `prototorch devices`",
+    )
+
+
+def warn_of_engine(kind: str, engine: str, failure: Exception) -> None:
+    """Warn that an engine could not be built, though cuDNN offers it, once for each kind of graph and reason."""
+    reason = f"{type(failure).__name__}: {next(iter(str(failure).splitlines()), '')}"
+    warn_once(
+        f"{kind} engine {reason}",
+        f"cuDNN's engine {engine} of a graph of the kind {kind} cannot be built ({reason}): the next one is used, "
+        "which may be slower; check the versions of cuDNN and NVRTC with `prototorch devices`",
     )
 
 
