@@ -19,14 +19,6 @@ def numbers(*shape, seed=0):
     return np.asarray(np.random.default_rng(seed).normal(size=shape), "float32")
 
 
-def check_with_stats(g, *inputs, **attrs):
-    """The pair that a plan uses: the gradient from what the forward pass has saved."""
-    check("attention_heads_with_stats", *inputs, **attrs, **TOLERANCE)
-    saved = ops.attention_heads_with_stats.reference(np, *inputs, **attrs)
-    if inputs[1].shape[1] > 1:  # of one key, the gradients of the scores are 0 but for roundings
-        check("attention_heads_with_stats_grad", g, *inputs, *saved, **attrs, **TOLERANCE)
-
-
 def masks_of(kind, n, t, s, h):
     shapes = {"none": (), "keys": ((n, 1, 1, s),), "heads": ((1, h, t, s),), "two": ((t, s), (n, 1, t, 1))}[kind]
     return [np.random.default_rng(7).random(shape) < 0.6 for shape in shapes]
@@ -42,7 +34,6 @@ def test_attention_and_its_gradient(bits, size, kind):
     for attrs in ({"causal": kind != "keys"}, {"scale": 0.3}):  # with masks that hide all keys of some queries
         check("attention_heads", q, k, v, *masks, **attrs, **TOLERANCE)
         check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs, **TOLERANCE)
-        check_with_stats(numbers(n, t, h, e, seed=3), q, k, v, *masks, **attrs)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +57,23 @@ def test_dropout_inside(bits, size, rate):
         attrs |= {"rate": rate, "site": 2**63 + 5}
         check("attention_heads", q, k, v, *given, key, **attrs, **TOLERANCE)
         check("attention_heads_grad", numbers(n, t, h, e, seed=3), q, k, v, *given, key, **attrs, **TOLERANCE)
-        check_with_stats(numbers(n, t, h, e, seed=3), q, k, v, *given, key, **attrs)
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "rate"), [(SIZES[1], "two", 0.0), (SIZES[2], "none", 0.0), (SIZES[4], "keys", 0.0),
+                               (SIZES[3], "none", 0.3)]
+)  # fmt: skip
+def test_the_pair_that_saves_statistics(size, kind, rate):
+    """The gradient from what the forward pass has saved."""
+    n, t, s, h, d, e = size
+    q, k, v = numbers(n, t, h, d), numbers(n, s, h, d, seed=1), numbers(n, s, h, e, seed=2)
+    inputs, attrs = (q, k, v, *masks_of(kind, n, t, s, h)), {"causal": kind != "keys"}
+    if rate:
+        inputs, attrs = (*inputs, np.array([7, 3], np.uint64)), attrs | {"rate": rate, "site": 2**63 + 5}
+    check("attention_heads_with_stats", *inputs, **attrs, **TOLERANCE)
+    saved = ops.attention_heads_with_stats.reference(np, *inputs, **attrs)
+    grad = numbers(n, t, h, e, seed=3)
+    check("attention_heads_with_stats_grad", grad, *inputs, *saved, **attrs, **TOLERANCE)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

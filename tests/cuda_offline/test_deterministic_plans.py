@@ -12,6 +12,7 @@ from prototorch.backends.cuda.backend import CudaBackend
 from prototorch.backends.cuda.cudnn.context import get_context
 from prototorch.backends.cuda.cudnn.execution_plan import ExecutionPlan
 from prototorch.backends.cuda.cudnn.graph_builders import BUILDERS, CUDNN_TYPES
+from prototorch.backends.cuda.cudnn.split_k import select_split_k_plan
 from prototorch.package_files import shipped_models
 from tests.cuda_offline.offline_cudnn import engine_name, load_stub_driver, make_offline_device
 from tests.cuda_offline.test_offline_plans import plain_ops, plans, pytestmark  # noqa: F401 - needs the same
@@ -38,6 +39,7 @@ def is_nondeterministic(context, plan: ExecutionPlan) -> bool:
     graph.validate()
     graph.build_operation_graph()
     graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+    select_split_k_plan(module, graph, desc)  # appends the plan of an engine with more slices
     names = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
     graph.select_numeric_notes([module.numerical_note.NONDETERMINISTIC])
     try:
