@@ -30,7 +30,7 @@ class FakeGraph:
     def __getattr__(self, name):
         return lambda *args, **kwargs: SimpleNamespace()
 
-    def validate(self):
+    def create_execution_plans(self, modes):
         logging.getLogger("cudnn.pygraph").warning("backend could not lower this graph")
         raise self.error
 
@@ -41,7 +41,8 @@ def plan(monkeypatch, *graphs, kinds=("matmul",)):
     monkeypatch.setitem(context_module.ExecutionPlan._plan.__globals__["BUILDERS"], "other", lambda *_: {})
     monkeypatch.setitem(context_module.ExecutionPlan._plan.__globals__["BUILDERS"], "matmul", lambda *_: {})
     types = SimpleNamespace(FLOAT=0, DOUBLE=1)
-    module = SimpleNamespace(data_type=types, cudnnGraphNotSupportedError=NotSupportedError)
+    modes = SimpleNamespace(A=0, FALLBACK=1)
+    module = SimpleNamespace(data_type=types, heur_mode=modes, cudnnGraphNotSupportedError=NotSupportedError)
     queue = list(graphs)
     device = PlanDevice("fp32")  # alive for as long as plans are made for it
     context = CudnnContext(module, device, lambda *_: queue.pop(0))

@@ -76,10 +76,7 @@ class ExecutionPlan:
             with frontend_log_at_debug():
                 self._plan(may_measure)
         except module.cudnnGraphNotSupportedError as why:
-            declined = getattr(self.graph, "_backend_declined", None)  # what the frontend made of another error
-            if declined is None or isinstance(declined, module.cudnnGraphNotSupportedError):
-                raise UnsupportedGraphError(str(why)) from why
-            raise PlanningError(f"{type(declined).__name__}: {declined}") from declined
+            raise UnsupportedGraphError(str(why)) from why
         except Exception as why:
             raise PlanningError(f"{type(why).__name__}: {why}") from why
 
@@ -169,7 +166,7 @@ class ExecutionPlan:
         tensors = BUILDERS[desc.kind](module, graph, desc)
         graph.validate()
         graph.build_operation_graph()
-        graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+        self._create_execution_plans(graph)
         note = module.numerical_note
         drop = list(excluded_notes)
         if io == module.data_type.FLOAT and device.precision == "fp32":
@@ -181,6 +178,16 @@ class ExecutionPlan:
         graph.deselect_workspace_greater_than(MAX_WORKSPACE_BYTES)
         graph.check_support()
         return graph, tensors, select_split_k_plan(module, graph, desc)
+
+    def _create_execution_plans(self, graph: Any) -> None:
+        module = self.context.module
+        try:
+            graph.create_execution_plans([module.heur_mode.A, module.heur_mode.FALLBACK])
+        except module.cudnnGraphNotSupportedError:
+            declined = getattr(graph, "_backend_declined", None)  # what the frontend turned into a refusal
+            if declined is None or isinstance(declined, module.cudnnGraphNotSupportedError):
+                raise
+            raise declined from None
 
     def __call__(self, arrays: Mapping[str, int]) -> None:
         """Execute it on the addresses of the tensors."""
