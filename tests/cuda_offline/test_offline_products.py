@@ -65,7 +65,8 @@ def random_shapes():
 
 
 def test_weight_gradients_of_random_shapes_fill_the_gpu():
-    context = get_context(make_offline_device("bf16"))
+    device = make_offline_device("bf16")  # the context does not keep it alive
+    context = get_context(device)
     split = 0
     for m, k, n in random_shapes():
         product = MatrixProduct("conv_weight_grad", m, k, n, "bfloat16")
@@ -84,7 +85,8 @@ def test_weight_gradients_of_random_shapes_fill_the_gpu():
 )
 def test_large_products_run_in_clusters(shape, kind):
     """As images of one pixel's width, 256 x 256 over 32,768 rows is given an engine for Ampere by cuDNN 9.19."""
-    context = get_context(make_offline_device("bf16"))
+    device = make_offline_device("bf16")  # the context does not keep it alive
+    context = get_context(device)
     desc, _ = select_form(MatrixProduct(kind, *shape, "bfloat16"), context)
     assert context.get_plan(desc).engine.has_clusters
 
