@@ -337,15 +337,15 @@ class EagerInterpreter(TensorInterpreter):
             return cast(Tensor, trace.zeros(spec))
         if not self.backend.has_device_memory:
             return self.wrap(self.backend.xp.zeros(spec.shape, dtype=spec.dtype))
-        return self._filled(spec, 0)
+        return self._full(spec, 0)
 
     def ones(self, spec: Spec) -> Tensor:
         """See `TensorInterpreter.ones`; on a device nothing waits."""
         if active_trace.get() is not None or not self.backend.has_device_memory:
             return super().ones(spec)
-        return self._filled(spec, 1)
+        return self._full(spec, 1)
 
-    def _filled(self, spec: Spec, value: int) -> Tensor:
+    def _full(self, spec: Spec, value: int) -> Tensor:
         made = self._empty(spec.shape, spec.dtype)
         self.backend.enqueue("fill", lambda: operator.setitem(made, ..., value))
         return self.wrap(made)

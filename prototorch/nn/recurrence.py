@@ -36,7 +36,7 @@ def run_layer(
         order = _update_gate_first
         inner = weights.b_hh
         if inner is None:
-            inner = ops.full.beside(x, shape=(weights.w_hh.shape[0],), value=0.0, dtype=str(x.dtype))
+            inner = ops.full.apply_like(x, shape=(weights.w_hh.shape[0],), value=0.0, dtype=str(x.dtype))
         projection = _project(x, order(weights.w_ih), None if weights.b_ih is None else order(weights.b_ih))
         u = ops.transpose(order(weights.w_hh), order=(1, 0))
         y, *last = ops.gru_sequence(projection, u, order(inner), *states, *masks, **attrs)

@@ -101,7 +101,7 @@ class Relu6(UnaryOp):
 
 class LeakyReluGrad(ActivationGrad):
     def derivative(self, v, negative_slope):
-        return where(v > 0, ones_like(v), full.beside(v, shape=(), value=negative_slope, dtype=v.dtype))
+        return where(v > 0, ones_like(v), full.apply_like(v, shape=(), value=negative_slope, dtype=v.dtype))
 
 
 class LeakyRelu(UnaryOp):

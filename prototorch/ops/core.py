@@ -106,7 +106,7 @@ class Op:
     def __init__(self) -> None:
         OPS[self.name] = self
 
-    def beside(self, like: Any, **attrs: Any) -> Any:
+    def apply_like(self, like: Any, **attrs: Any) -> Any:
         """As a call without inputs, by the interpreter of another value: on its device."""
         return find_interpreter((like,)).apply(self, (), attrs)
 

@@ -40,7 +40,7 @@ class Crop(Op):
 
 def _along(x: Any, first: Any, size: int) -> Any:
     """A window of the last axis."""
-    positions = clip(first, 0, x.shape[3] - size) + iota.beside(x, size=size)
+    positions = clip(first, 0, x.shape[3] - size) + iota.apply_like(x, size=size)
     return take_along_axis(x, broadcast_to(positions, shape=(*x.shape[:3], size)))
 
 

@@ -342,13 +342,13 @@ logical_and, logical_or, where, full = LogicalAnd(), LogicalOr(), Where(), Full(
 @op_function
 def zeros_like(x: Any) -> Any:
     """A zero that broadcasts to x (a scalar of its dtype)."""
-    return full.beside(x, shape=(), value=0, dtype=x.dtype)
+    return full.apply_like(x, shape=(), value=0, dtype=x.dtype)
 
 
 @op_function
 def ones_like(x: Any) -> Any:
     """A one that broadcasts to x (a scalar of its dtype)."""
-    return full.beside(x, shape=(), value=1, dtype=x.dtype)
+    return full.apply_like(x, shape=(), value=1, dtype=x.dtype)
 
 
 @op_function

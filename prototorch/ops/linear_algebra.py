@@ -100,7 +100,7 @@ class Cholesky(MatrixOp):
 def triangle_mask(x: Any, diagonal: float) -> Any:
     """Ones below the diagonal of square matrices, a value on it, zeros above."""
     n = x.shape[-1]
-    index = iota.beside(x, size=n)
+    index = iota.apply_like(x, size=n)
     row, column = expand_dims(index, 1), expand_dims(index, 0)
     below = cast(less(column, row), dtype=x.dtype)
     return below + (1 - below - cast(less(row, column), dtype=x.dtype)) * diagonal

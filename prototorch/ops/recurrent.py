@@ -102,7 +102,7 @@ class RecurrentSequence(Op):
         if any(g is not None for g in grads[count:]):
             return self.vjp_by_decomposition(grads, inputs, needs, attrs)
         output_grads = [
-            full.beside(y, shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
+            full.apply_like(y, shape=tuple(y.shape), value=0.0, dtype=y.dtype) if g is None else g
             for g, y in zip(grads[:count], outputs[:count], strict=True)
         ]
         input_grads = OPS[f"{self.name}_grad"](*inputs, outputs[0], *outputs[count:], *output_grads, **attrs)

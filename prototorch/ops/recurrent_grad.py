@@ -74,7 +74,7 @@ class RecurrentSequenceGrad(Op):
             lambda *_: self.forward.decompose(*targets, *mask, masked=masked, **attrs), *targets, seeds=seeds
         )
         return tuple(
-            full.beside(v, shape=tuple(v.shape), value=0.0, dtype=v.dtype) if g is None else g
+            full.apply_like(v, shape=tuple(v.shape), value=0.0, dtype=v.dtype) if g is None else g
             for v, g in zip(targets, input_grads, strict=True)
         )
 

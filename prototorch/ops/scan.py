@@ -70,7 +70,7 @@ def _shift(x: Any, axis: int, reverse: bool, fill: float) -> Any:
     if n == 0:
         return x
     lead = (slice(None),) * axis
-    edge = full.beside(x, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]), value=fill, dtype=x.dtype)
+    edge = full.apply_like(x, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]), value=fill, dtype=x.dtype)
     rest = getitem(x, (*lead, slice(1, n) if reverse else slice(0, n - 1)))
     return concat(rest, edge, axis=axis) if reverse else concat(edge, rest, axis=axis)
 
@@ -102,9 +102,11 @@ class Logcumsumexp(_Scan):
     @staticmethod
     def _by_x(g: Any, y: Any, x: Any, axis: int) -> Any:
         later = _shift(y, axis, True, float("inf"))
-        factor = where(equal(y, later), full.beside(y, shape=(), value=1, dtype=y.dtype), exp(y - later))
+        factor = where(equal(y, later), full.apply_like(y, shape=(), value=1, dtype=y.dtype), exp(y - later))
         total = linear_recurrence(factor, g, axis=axis, reverse=True)  # of g[k] * exp(y[i] - y[k]) over k >= i
-        return total * where(equal(x, y), full.beside(y, shape=(), value=1, dtype=y.dtype) + zeros_like(x), exp(x - y))
+        return total * where(
+            equal(x, y), full.apply_like(y, shape=(), value=1, dtype=y.dtype) + zeros_like(x), exp(x - y)
+        )
 
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
         outputs: list[Any] = []

@@ -93,7 +93,7 @@ class SparseSoftmaxCrossEntropy(Op):
         is_class = logical_and(greater_equal(labels, 0), less(labels, x.shape[-1]))
         classes = reshape(where(is_class, labels, zeros_like(labels)), shape=(*labels.shape, 1))
         loss = -reshape(take_along_axis(log_softmax(x), classes), shape=tuple(labels.shape))
-        invalid = full.beside(loss, shape=tuple(labels.shape), value=float("nan"), dtype=loss.dtype)
+        invalid = full.apply_like(loss, shape=tuple(labels.shape), value=float("nan"), dtype=loss.dtype)
         return where(is_class, loss, invalid)
 
 

@@ -75,8 +75,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     n = input.shape[dim] if input.ndim else 1
     filled = _scalar("index_fill", value, input)
     index = from_zero(index if index.ndim else reshape(index, 1), n, dim)
-    marks = ops.full.beside(input, shape=(n,), value=False, dtype="bool")
-    true = ops.full.beside(input, shape=(index.spec.size,), value=True, dtype="bool")
+    marks = ops.full.apply_like(input, shape=(n,), value=False, dtype="bool")
+    true = ops.full.apply_like(input, shape=(index.spec.size,), value=True, dtype="bool")
     mask = ops.index_put(marks, true, index, axes=(0,), reduce="set")
     mask = reshape(mask, (n, *(1,) * (input.ndim - dim - 1)) if input.ndim else ())
     result: Tensor = ops.where(mask, filled, input)
@@ -96,7 +96,7 @@ def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce:
     total = _by_index("index_reduce", input, dim, index, source, REDUCE[reduce])
     if reduce != "mean":
         return total
-    counts = ops.full.beside(input, shape=tuple(input.shape), value=1, dtype=input.spec.dtype)
+    counts = ops.full.apply_like(input, shape=tuple(input.shape), value=1, dtype=input.spec.dtype)
     if not include_self:
         counts = _by_index("index_reduce", counts, dim, index, 0, "set")
     return scattered_mean(total, _by_index("index_reduce", counts, dim, index, 1, "sum"))

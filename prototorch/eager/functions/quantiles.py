@@ -75,7 +75,7 @@ def _interpolate(rows: Tensor, q: Tensor, interpolation: str, skips_nan: bool) -
     n, dtype, shape = rows.shape[-1], rows.spec.dtype, (*rows.shape[:-1], q.spec.size)
     is_number = ops.cast(ops.equal(rows, rows), dtype=dtype)
     count = ops.sum(is_number, axis=-1, keepdims=True)
-    last = ops.full.beside(rows, shape=(1,), value=n - 1, dtype=dtype)
+    last = ops.full.apply_like(rows, shape=(1,), value=n - 1, dtype=dtype)
     if skips_nan:
         last = ops.maximum(ops.subtract(count, 1), 0)
     rank = broadcast_to(ops.multiply(q, last), shape)

@@ -113,8 +113,8 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     total = _scatter("scatter_reduce", input, dim, index, src, REDUCE[reduce])
     if reduce != "mean":
         return total
-    ones = ops.full.beside(src, shape=tuple(src.shape), value=1, dtype=input.spec.dtype)
-    counts = ops.full.beside(input, shape=tuple(input.shape), value=1, dtype=input.spec.dtype)
+    ones = ops.full.apply_like(src, shape=tuple(src.shape), value=1, dtype=input.spec.dtype)
+    counts = ops.full.apply_like(input, shape=tuple(input.shape), value=1, dtype=input.spec.dtype)
     if not include_self:
         counts = _scatter("scatter_reduce", counts, dim, index, 0)
     return scattered_mean(total, _scatter("scatter_reduce", counts, dim, index, ones, "sum"))

@@ -75,7 +75,7 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
             size = tuple(x.shape[2:])
             news = _output_sizes(name, output_size, size)
             tables = [_window_table(n, new) for n, new in zip(size, news, strict=True)]
-            at = ops.reshape(ops.cast(ops.iota.beside(x, size=prod(size)), dtype="int64"), shape=size)
+            at = ops.reshape(ops.cast(ops.iota.apply_like(x, size=prod(size)), dtype="int64"), shape=size)
             for k, (table, _) in enumerate(tables):
                 x = ops.static_gather(x, indices=tuple(table), axis=2 + k)
                 at = ops.static_gather(at, indices=tuple(table), axis=k)

@@ -16,7 +16,7 @@ __all__ = ["affine_grid", "grid_sample"]
 
 def _axis_points(like: Any, size: int, align_corners: bool) -> Any:
     """Positions -1 .. 1 of the elements of an axis, of the type and on the device of another value."""
-    i = ops.cast(ops.iota.beside(like, size=size), dtype=str(like.dtype))
+    i = ops.cast(ops.iota.apply_like(like, size=size), dtype=str(like.dtype))
     if align_corners:
         return i * (2 / (size - 1)) - 1 if size > 1 else i * 0.0
     return (i * 2 + 1) * (1 / size) - 1
@@ -37,7 +37,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         points = ops.reshape(_axis_points(theta, spatial[axis], bool(align_corners)),
                              shape=tuple(spatial[axis] if k == axis else 1 for k in range(rank)))  # fmt: skip
         columns.append(ops.reshape(ops.broadcast_to(points, shape=spatial), shape=(prod(spatial), 1)))
-    columns.append(ops.full.beside(theta, shape=(prod(spatial), 1), value=1.0, dtype=dtype))
+    columns.append(ops.full.apply_like(theta, shape=(prod(spatial), 1), value=1.0, dtype=dtype))
     base = ops.concat(*columns, axis=1)
     grid = ops.matmul(ops.broadcast_to(ops.expand_dims(base, axis=0), shape=(sizes[0], *base.shape)), theta,
                       transpose_b=True)  # fmt: skip

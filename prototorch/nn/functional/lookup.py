@@ -80,7 +80,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None, max_norm:
 
 def _bag_of_each(offsets: Any, count: int, bags: int) -> Any:
     """The bag of each index, [count]."""
-    at = ops.cast(ops.iota.beside(offsets, size=count), dtype="int64")
+    at = ops.cast(ops.iota.apply_like(offsets, size=count), dtype="int64")
     first = offsets if offsets.shape[0] == bags else FUNCTIONS["narrow"](offsets, 0, 0, bags)
     return ops.searchsorted(ops.cast(first, dtype="int64"), at, side="right") - 1
 
@@ -107,7 +107,7 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
         if offsets is not None:
             raise UsageError(f"{name}: offsets go with an input of one dimension")
         bags, width = input.shape
-        numbers = ops.cast(ops.iota.beside(input, size=bags), dtype="int64")
+        numbers = ops.cast(ops.iota.apply_like(input, size=bags), dtype="int64")
         ids = ops.reshape(ops.broadcast_to(ops.reshape(numbers, shape=(bags, 1)),
                                            shape=(bags, width)), shape=(bags * width,))  # fmt: skip
         input = ops.reshape(input, shape=(bags * width,))
@@ -139,7 +139,7 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
 def _max_of_bags(rows: Any, ids: Any, bags: int) -> Any:
     """The maxima of rows [n, columns] over bags; zeros for an empty one."""
     n = rows.shape[0]
-    numbers = ops.cast(ops.iota.beside(ids, size=bags), dtype="int64")
+    numbers = ops.cast(ops.iota.apply_like(ids, size=bags), dtype="int64")
     of_bag = ops.equal(ops.reshape(ids, shape=(1, n)), ops.reshape(numbers, shape=(bags, 1)))
     spread = ops.where(ops.expand_dims(of_bag, axis=2), ops.expand_dims(rows, axis=0), float("-inf"))
     if not n:

@@ -58,7 +58,7 @@ def multi_head_attention_forward(
                 for x, extra in ((k, bias_k), (v, bias_v)))  # fmt: skip
         masks.add_key()
     if add_zero_attn:
-        zeros = ops.full.beside(k, shape=(1, batch, embed), value=0.0, dtype=str(k.dtype))
+        zeros = ops.full.apply_like(k, shape=(1, batch, embed), value=0.0, dtype=str(k.dtype))
         k, v = (_append(x, zeros) for x in (k, v))
         masks.add_key()
     q, k, v = (_by_head(x, num_heads) for x in (q, k, v))
@@ -144,7 +144,7 @@ class _Masks:
         """One more key, which all queries see."""
         for i, mask in enumerate(self.masks):
             value = False if str(mask.dtype) == "bool" else 0.0
-            more = ops.full.beside(mask, shape=(*mask.shape[:3], 1), value=value, dtype=str(mask.dtype))
+            more = ops.full.apply_like(mask, shape=(*mask.shape[:3], 1), value=value, dtype=str(mask.dtype))
             self.masks[i] = ops.concat(mask, more, axis=3)
 
     def as_bias(self, dtype: str) -> Any:
@@ -163,6 +163,6 @@ class _Masks:
 def _as_numbers(mask: Any, dtype: str) -> Any:
     if str(mask.dtype) != "bool":
         return mask if str(mask.dtype) == dtype else ops.cast(mask, dtype=dtype)
-    zeros = ops.full.beside(mask, shape=tuple(mask.shape), value=0.0, dtype=dtype)
-    hidden = ops.full.beside(mask, shape=tuple(mask.shape), value=-math.inf, dtype=dtype)
+    zeros = ops.full.apply_like(mask, shape=tuple(mask.shape), value=0.0, dtype=dtype)
+    hidden = ops.full.apply_like(mask, shape=tuple(mask.shape), value=-math.inf, dtype=dtype)
     return ops.where(mask, hidden, zeros)

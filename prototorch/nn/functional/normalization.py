@@ -20,8 +20,8 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "local_res
 def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Weight and bias, 1 and 0 where they are None."""
     dtype = str(x.dtype)
-    gamma = ops.full.beside(x, shape=shape, value=1.0, dtype=dtype) if weight is None else weight
-    beta = ops.full.beside(x, shape=shape, value=0.0, dtype=dtype) if bias is None else bias
+    gamma = ops.full.apply_like(x, shape=shape, value=1.0, dtype=dtype) if weight is None else weight
+    beta = ops.full.apply_like(x, shape=shape, value=0.0, dtype=dtype) if bias is None else bias
     return gamma, beta
 
 

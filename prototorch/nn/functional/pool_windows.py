@@ -44,7 +44,7 @@ def window_positions(number: Any, size: Ints, kernel: Ints, strides: Ints, pads:
         inner = prod(kernel[axis + 1 :])
         offset = ops.remainder(ops.floor_divide(number, inner), kernel[axis])
         first = (
-            ops.cast(ops.iota.beside(number, size=number.shape[2 + axis]), dtype="int64") * strides[axis]
+            ops.cast(ops.iota.apply_like(number, size=number.shape[2 + axis]), dtype="int64") * strides[axis]
             - pads[axis][0]
         )
         first = ops.reshape(first, shape=(number.shape[2 + axis], *(1,) * (rank - axis - 1)))

@@ -130,7 +130,7 @@ def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float
     parts = []
     for t in tensors:
         size = longest - t.shape[0], *t.shape[1:]
-        missing = ops.full.beside(t, shape=size, value=padding_value, dtype=str(t.dtype))
+        missing = ops.full.apply_like(t, shape=size, value=padding_value, dtype=str(t.dtype))
         parts.append(ops.concat(*((missing, t) if padding_side == "left" else (t, missing)), axis=0))
     return ops.stack(parts, axis=0 if batch_first else 1)
 

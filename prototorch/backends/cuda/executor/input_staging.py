@@ -112,7 +112,7 @@ class InputStaging:
         spec = self._specs[name]
         if PinnedPool.holds(source) and source.flags.c_contiguous and source.dtype.name == spec.dtype:
             slot.sources.append(source)
-            return source  # type: ignore[no-any-return]
+            return source
         if name not in slot.large:
             slot.large[name] = _views(self.device.alloc_pinned(spec.nbytes), {name: spec}, {name: 0})[name]
         target = slot.large[name]
