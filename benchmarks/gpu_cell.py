@@ -94,7 +94,8 @@ class _Cell:
             self.output = ours.infer()
         step = ours.make_step(self.what)
         ours.synchronize()
-        result.bytes[name] = free - ours.free_bytes()
+        if self.device == "cuda":
+            result.bytes[name] = free - ours.free_bytes()
         result.seconds[name] = time_step(step, ours.synchronize, self.rounds, self.min_seconds)
         failure = getattr(ours.runner, "capture_failure", "")
         if failure:

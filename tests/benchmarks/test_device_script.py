@@ -88,7 +88,7 @@ def test_a_step_is_ended_at_its_limit_with_what_it_started(make, tmp_path):
         "import subprocess, time; p = subprocess.Popen(['sleep', '60']); "
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); print('so far', flush=True); time.sleep(60)"
     )
-    one = make(python_step("long", code, limit=3), python_step("next", "pass"))
+    one = make(python_step("long", code, limit=5), python_step("next", "pass"))
     begin = time.monotonic()
     assert one.run(1) == 1
     assert time.monotonic() - begin < 50
