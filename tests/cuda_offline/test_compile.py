@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from prototorch.backends.cuda import kernels as _all
+from prototorch.backends.cuda.kernels.candidates import ENV_VAR
 from prototorch.package_files import shipped_models
 from tests.cuda_offline.kernel_sources import model_sources, op_case_sources
 from tests.cuda_offline.nvrtc import TARGETS, compile_cubin
@@ -22,8 +23,10 @@ pytestmark = [
 KERNELS = Path(_all.__file__).parent
 
 
-def test_every_kernel_compiles():
-    sources = op_case_sources()
+def test_every_kernel_compiles(monkeypatch):
+    sources = {**op_case_sources(), **model_sources("alexnet", "bf16")}  # sums of more rows than the cases have
+    monkeypatch.setenv(ENV_VAR, "all")
+    sources.update(op_case_sources(("float32",)))  # with the candidates
     text = "\n".join(sources)
     for file in KERNELS.glob("*.cu"):
         body = file.read_text(encoding="utf-8")
