@@ -15,6 +15,7 @@ from prototorch.backends.cuda.kernels.launch import (
     OutputArg,
     WorkspaceArg,
     c_type,
+    complete_source,
     contiguous_strides,
     grid_stride_launch,
     index_scalar,
@@ -33,6 +34,17 @@ SIDE, MAX_WORK, DEPTH = 16, 8, 8
 BLOCKS_WANTED = 528  # of a weight gradient, whose pixels are split into as many chunks: four for each of 132 SMs
 MIN_CHUNK = 512  # pixels of a chunk at least
 FORWARD, INPUT_GRAD, WEIGHT_GRAD = range(3)
+#: adds the chunks of a weight gradient, in their order
+_SUM_SPLITS = """
+typedef typename arithmetic<X>::type A;
+KERNEL sum_splits(index elements, index splits, const A* partial_sums, Y* dw) {
+    EACH(i, elements) {
+        A total = 0;
+        for (index s = 0; s < splits; s++) total += partial_sums[s * elements + i];
+        put(dw[i], total);
+    }
+}
+"""
 
 
 def tiled_conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | None:
@@ -84,7 +96,7 @@ def _launches(direction: int, x: Spec, w: Spec, y: Spec, ins: Specs, out: Spec,
     workspace_bytes = 0
     if splits > 1:
         workspace_bytes = splits * w.size * (8 if sum_type == "float64" else 4)
-        ending = kernel_source("conv_splits", largest, X=c_type(ins[0]), Y=c_type(out))
+        ending = complete_source(_SUM_SPLITS, largest, {"X": c_type(ins[0]), "Y": c_type(out)})
         numbers = (index_scalar(w.size, largest), index_scalar(splits, largest))
         launches.append(grid_stride_launch(ending, "sum_splits", w.size, *numbers, WorkspaceArg(), OutputArg(0)))
     sequence = LaunchSequence(*launches, workspace_bytes=workspace_bytes)
