@@ -37,6 +37,7 @@ from benchmarks.gpu_roofline import predict
 from benchmarks.workloads import TRAINING, find_workload
 
 REPLAYS = 5
+DEVICE_OPS = {"copy": "new states"}  # a launch of the executor's own -> its name in a prediction
 LAUNCH_TRACE, REPLAY_TRACE, PREDICTIONS = "launches.json", "replays.json", "predictions.json"
 
 
@@ -45,10 +46,12 @@ def predict_launches(records: list[Any], net: str, precision: str, batch: int, c
     know by op, layer and phase have no seconds."""
     known: dict[tuple[str, str, str], deque[Any]] = defaultdict(deque)
     for part in predict(net, TRAINING, precision, batch, card).steps:
-        known[part.step.op, part.step.layer, part.step.phase].append(part)
+        layer = "" if part.step.kernel == "device" else part.step.layer  # one launch for all weights or states
+        known[part.step.op, layer, part.step.phase].append(part)
     found = {}
     for number, record in enumerate(records):
-        parts = known[record.op, record.scope, record.phase]
+        op = DEVICE_OPS.get(record.op, record.op)
+        parts = known[op, record.scope, record.phase] or known[op, "", record.phase]
         part = parts.popleft() if parts else None
         label = f"{number} {record.phase} {record.op} {record.scope}"
         found[label] = PredictedLaunch(

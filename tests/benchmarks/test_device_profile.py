@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -121,3 +122,30 @@ def test_the_sanitizer_is_asked_for_a_spread(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sanitize.shutil, "which", lambda name: None)
     assert sanitize.main(["memcheck", "100", str(tmp_path)]) == 3
     assert "is not installed" in capsys.readouterr().out
+
+
+def test_launches_find_their_prediction(monkeypatch):
+    """By op, layer and phase, in their order; the executor's own launches by their op."""
+    gpu_profile = pytest.importorskip(
+        "benchmarks.gpu_profile", reason="predictions need ml_dtypes", exc_type=ImportError
+    )
+
+    def part(op, layer, phase, seconds, kernel="cudnn"):
+        step = SimpleNamespace(op=op, layer=layer, phase=phase, kernel=kernel)
+        return SimpleNamespace(step=step, sober_seconds=seconds, nbytes=8.0, launches=[SimpleNamespace(flops=2)])
+
+    parts = [
+        part("conv", "a", "forward", 1.0),
+        part("conv", "a", "forward", 2.0),
+        part("conv", "b", "forward", 3.0),
+        part("updates", "updates", "update", 4.0, "device"),
+        part("new states", "new states", "update", 5.0, "device"),
+    ]
+    monkeypatch.setattr(gpu_profile, "predict", lambda *row: SimpleNamespace(steps=parts))
+    records = [SimpleNamespace(op=op, scope=scope, phase=phase) for op, scope, phase in (
+        ("conv", "b", "forward"), ("conv", "a", "forward"), ("conv", "a", "forward"), ("pool", "c", "forward"),
+        ("updates", "all weights", "update"), ("copy", "new states", "update"),
+    )]  # fmt: skip
+    found = gpu_profile.predict_launches(records, "resnet50", "bf16", 256, "H100")
+    assert [p.seconds for p in found.values()] == [3.0, 1.0, 2.0, 0.0, 4.0, 5.0]
+    assert next(iter(found)) == "0 forward conv b"
