@@ -37,6 +37,7 @@ CAPTURED_NETS = (("lenet", "fp32", True, 32, 1000), ("lenet", "bf16", False, 32,
 #: how far weights may lie apart, relative to the largest of an array, where the kernels of a net are seen not to repeat
 #: their bits: what rounding to 8 bits in a few dozen steps leaves
 UNREPEATABLE_TOLERANCE = 0.05
+RATE_NETS, RATE_PRECISIONS = ("lenet", "alexnet", "resnet50"), ("bf16", "tf32", "fp32")
 BATCH = 256  # of the first look at rates, feeding and memory
 
 
@@ -169,8 +170,8 @@ def preparing(report: Report, folder: Path) -> None:
 def rates(report: Report, folder: Path) -> None:
     """A first look at the rates."""
     contenders = (gpu_cell.OURS, "torch channels_last", "torch graph")
-    for name in ("lenet", "alexnet", "resnet50"):
-        for precision in ("bf16", "tf32", "fp32"):
+    for name in RATE_NETS:
+        for precision in RATE_PRECISIONS:
             result = gpu_cell.measure(name, precision, BATCH, TRAINING, contenders, 3, 0.1)
             figures = ", ".join(f"{k} {BATCH / v:,.0f}" for k, v in result.seconds.items())
             report(f"{name} {precision}: {figures} img/s; {'; '.join(result.remarks)}")

@@ -104,6 +104,8 @@ def use_small_sizes() -> Iterator[None]:
         for module, name, value in (
             (gpu_checks, "CAPTURED_NETS", (("lenet", "fp32", True, 2, 5), ("lenet", "bf16", False, 2, 5))),
             (gpu_checks, "BATCH", 2),
+            (gpu_checks, "RATE_NETS", ("lenet",)),
+            (gpu_checks, "RATE_PRECISIONS", ("bf16",)),
             (gpu_row_kernels, "ELEMENTS", 128),
             (gpu_row_kernels, "COLUMNS", (16,)),
             (gpu_row_sums, "SHAPES", ((64, 32, 4),)),
