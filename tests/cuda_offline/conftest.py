@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cuda_offline.shim_device import ShimDevice
+from tests.cuda_offline.shim_device import REAL_BLOCKS, ShimDevice
 from tests.cuda_offline.small_tiles import shrink_tiles
 
 
@@ -13,7 +13,8 @@ def device(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _small_tiles(request, monkeypatch):
-    """So that few threads make a tile of a product, where the CPU plays them."""
-    if "device" not in request.fixturenames:
+    """So that few threads make a tile of a product, where the CPU plays them. Tiles of their real
+    size under the address sanitizer."""
+    if "device" not in request.fixturenames or REAL_BLOCKS:
         return
     shrink_tiles(monkeypatch.setattr)

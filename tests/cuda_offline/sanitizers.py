@@ -37,4 +37,4 @@ def run_sanitized(sanitizer: str, *arguments: str) -> subprocess.CompletedProces
 
 def run_logic_tests(sanitizer: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The tests named by the arguments, under the sanitizer."""
-    return run_sanitized(sanitizer, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    return run_sanitized(sanitizer, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--capture=sys", *arguments)

@@ -1,8 +1,9 @@
 """A device for kernels that is the CPU: the same `.cu` texts compiled by g++, threads played one after another.
 
 A kernel that meets at barriers runs with a real thread for each of its threads (`team.c`). Grids and blocks are small
-ones of odd sizes, so that the loops over a grid are tried too. Under the thread sanitizer all threads of all blocks are
-played at once, and what two of them do to the same memory without a barrier in between is an error.
+ones of odd sizes, so that the loops over a grid are tried too. Under the address sanitizer a block that meets has all
+threads of its launch, and an access beside an array that they share is an error. Under the thread sanitizer all threads
+of all blocks are played at once, and what two of them do to the same memory without a barrier in between is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ HERE = Path(__file__).parent
 OPTIONS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fPIC", "-w")
 #: "address" or "thread" where the tests run under that sanitizer (sanitizers.py)
 SANITIZER = os.environ.get("SHIM_SANITIZER", "")
+#: whether a block that meets has all threads of its launch: so many that what they share must have its real size
+REAL_BLOCKS = SANITIZER == "address"
 if SANITIZER:
     OPTIONS = (*OPTIONS, f"-fsanitize={SANITIZER}", "-g1")
 COMPILER = shutil.which("g++")
@@ -100,6 +103,8 @@ class ShimDevice:
         if shuffles:  # whole warps, and as many as a row has
             of_row = _ROW_THREADS.search(text)
             threads = min(block, max(64, int(of_row[1]) if of_row else 0))
+        if REAL_BLOCKS and meets:
+            threads = block
         at_once = SANITIZER == "thread"
         if at_once:  # every kernel is right for any grid: three blocks, or a number of threads that divides no size
             threads, blocks = (threads, 3) if meets else (11, 2)

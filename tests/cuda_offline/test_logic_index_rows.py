@@ -82,6 +82,17 @@ def test_the_sort_is_stable(device, small, dtype, n, bits):
     np.testing.assert_array_equal(positions, order)
 
 
+@pytest.mark.parametrize("n", [200, 4500])
+@pytest.mark.parametrize("bits", [4, 5, 12])
+def test_the_sort_is_stable_with_tiles_of_their_real_size(device, n, bits):
+    """Keys of all digits, the last ones too, whose counts lie last in shared memory."""
+    keys = np.random.default_rng(n).permutation(np.arange(n) % (1 << bits)).astype(np.uint32)
+    got, positions = sort_in_workspace(device, keys, bits)
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(got, keys[order])
+    np.testing.assert_array_equal(positions, order)
+
+
 def test_sixty_four_bits_are_sorted(device, small):
     keys = np.random.default_rng(0).integers(0, 1 << 63, 100).astype(np.uint64) * np.uint64(2)
     got, positions = sort_in_workspace(device, keys, 64)

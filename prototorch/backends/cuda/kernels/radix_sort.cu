@@ -52,7 +52,7 @@ FN void move_keys(u32 n, u32 begin, u32 shift, const K* keys, const i32* from, u
 
 // totals [DIGITS, tiles]: how often each digit is in a tile
 KERNEL sort_count(u32 n, u32 tiles, u32 shift, const K* keys, u32* totals) {
-    __shared__ u16 counts[DIGITS * (MOST_THREADS + 2)];
+    __shared__ u16 counts[(DIGITS + 2) * MOST_THREADS];
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         count_digits(n, tile * TILE, shift, keys, counts);
         __syncthreads();
@@ -87,7 +87,7 @@ KERNEL sort_sum(u32 count, u32* totals) {
 }
 // from: the positions before this pass; 0 in the first one, where they are 0, 1, 2, ...
 KERNEL sort_move(u32 n, u32 tiles, u32 shift, const K* keys, const i32* from, const u32* totals, K* to, i32* positions) {
-    __shared__ u16 counts[DIGITS * (MOST_THREADS + 2)];
+    __shared__ u16 counts[(DIGITS + 2) * MOST_THREADS];
     __shared__ u32 sums[MOST_THREADS], starts[DIGITS];
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         count_digits(n, tile * TILE, shift, keys, counts);
@@ -103,7 +103,7 @@ KERNEL sort_move(u32 n, u32 tiles, u32 shift, const K* keys, const i32* from, co
 }
 // all passes over at most TILE keys, by one block: one, other are two places for the keys, the first pass reads one
 KERNEL sort_tile(u32 n, u32 passes, K* one, i32* one_positions, K* other, i32* other_positions) {
-    __shared__ u16 counts[DIGITS * (MOST_THREADS + 2)];
+    __shared__ u16 counts[(DIGITS + 2) * MOST_THREADS];
     __shared__ u32 sums[MOST_THREADS], starts[DIGITS];
     if (blockIdx.x) return;
     for (u32 d = threadIdx.x; d < DIGITS; d += blockDim.x) starts[d] = 0;
