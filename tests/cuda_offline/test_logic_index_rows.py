@@ -49,6 +49,13 @@ def test_rows_are_added_at_any_indices(device, small, kind, n, rows):
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("kind", ["one row", "random", "padded"])
+def test_rows_are_added_with_tiles_and_chunks_of_their_real_size(device, kind):
+    indices = distributions(5000, 70)[kind].astype(np.int32)
+    values = np.round(random_array(5000, 3) * 4)  # sums of these are exact
+    check_kernel(device, "embedding_grad", [values, indices], {"rows": 70})
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int32"])
 def test_rows_are_added_in_every_dtype(device, small, dtype):
     pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
