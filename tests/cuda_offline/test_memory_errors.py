@@ -1,4 +1,5 @@
-"""No kernel reads or writes beside its arrays: the tests of the kernels' logic again, under the address sanitizer.
+"""No kernel reads or writes beside its arrays, those that a block of its real size shares too: the tests of the
+kernels' logic again, under the address sanitizer.
 
 Slow: a process of its own. Run with: pytest -m slow tests/cuda_offline/test_memory_errors.py.
 """
@@ -21,6 +22,15 @@ device = ShimDevice()
 text = complete_source("KERNEL late(index n, const float* a, float* b) { EACH(i, n) b[i] = a[i + 1]; }")
 device.launch(device.load_module(text), "late", 1, 32, (np.uint32(40), np.ones(40, "f4"), np.ones(40, "f4")))
 """
+SHARED_PROBE = """
+import numpy as np
+from shim_device import ShimDevice
+from prototorch.backends.cuda.kernels.launch import complete_source
+device = ShimDevice()
+body = "__shared__ float room[SIZE]; room[threadIdx.x] = 1; __syncthreads(); if (!threadIdx.x) b[0] = room[9];"
+text = complete_source("KERNEL all(index n, float* b) { " + body + " }")
+device.launch(device.load_module(text), "all", 1, 256, (np.uint32(40), np.ones(1, "f4")))
+"""
 
 
 def test_a_read_beside_an_array_is_found():
@@ -28,9 +38,16 @@ def test_a_read_beside_an_array_is_found():
     assert "heap-buffer-overflow" in done.stderr
 
 
+def test_a_shared_array_that_is_too_small_for_a_whole_block_is_found():
+    for size, message in ((256, ""), (255, "global-buffer-overflow")):
+        done = run_sanitized("address", "-c", SHARED_PROBE.replace("SIZE", str(size)))
+        assert message in done.stderr
+        assert (done.returncode == 0) == (not message), done.stderr
+
+
 @pytest.mark.parametrize("part", [
-    "logic_elementwise", "logic_data_movement", "logic_norm_reduce", "logic_index_rows", "logic_scan_sort",
-    "logic_recurrent_fused", "column_tiles", "row_per_warp",
+    "logic_conv", "logic_elementwise", "logic_data_movement", "logic_norm_reduce", "logic_index_rows",
+    "logic_scan_sort", "logic_recurrent_fused", "column_tiles", "row_per_warp", "multi_tensor_sum",
 ])  # fmt: skip
 def test_no_kernel_reads_or_writes_beside_its_arrays(part):
     done = run_logic_tests("address", f"tests/cuda_offline/test_{part}.py")
