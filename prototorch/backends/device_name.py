@@ -1,4 +1,4 @@
-"""The names of devices: "auto", "cpu", "cuda", and "cuda:1" for a GPU by its number."""
+"""The names of devices: "auto", "cpu", "cuda", and "cuda:1" for a GPU by its number ("cpu:0" is "cpu")."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from prototorch.errors import did_you_mean
 
-__all__ = ["DEVICE_NAMES", "DeviceName", "describe_device_names", "parse_device", "suggest_device"]
+__all__ = ["DEVICE_NAMES", "MAX_NUMBER", "DeviceName", "describe_device_names", "parse_device", "suggest_device"]
 
 DEVICE_NAMES = ("auto", "cpu", "cuda")
-_NAME = re.compile(r"(auto|cpu|cuda)|cuda:(0|[1-9][0-9]{0,3})", re.ASCII)
+MAX_NUMBER = 9999  # of a GPU
+_NAME = re.compile(r"(auto|cpu|cuda)|(cpu):0|cuda:(0|[1-9][0-9]{0,3})", re.ASCII)
 _SIMILAR = re.compile(r"(?:cuda|gpu|nvidia|cu|c)\W?([0-9]{1,4})?", re.ASCII | re.IGNORECASE)
 
 
 class DeviceName(NamedTuple):
-    """type: "auto", "cpu" or "cuda". number: of a GPU, None where the name has none."""
+    """type: "auto", "cpu" or "cuda". number: of a GPU (0 of the CPU), None where the name has none."""
 
     type: str
     number: int | None = None
@@ -30,7 +31,9 @@ def parse_device(name: str) -> DeviceName | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    return DeviceName(found[1]) if found[1] else DeviceName("cuda", int(found[2]))
+    if found[3] is not None:
+        return DeviceName("cuda", int(found[3]))
+    return DeviceName(found[1]) if found[1] else DeviceName(found[2], 0)
 
 
 def describe_device_names() -> str:

@@ -30,6 +30,15 @@ CUDNN_VAR = "PROTOTORCH_CUDNN"  # 0: without cuDNN
 _warned: set[str] = set()
 
 
+class UnavailableDeviceError(BackendError):
+    """A GPU that this machine has not, or cannot use."""
+
+    def with_advice(self, source: str) -> UnavailableDeviceError:
+        """The error with what to choose instead; source: the variable that chose the device, "" for an argument."""
+        advice = f"or unset {ENV_VAR}, or set it to cpu" if source else "or use 'cpu'"
+        return type(self)(f"{source}{self}; {advice}")
+
+
 def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
                 deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
     """The backend of a device: "cpu", "cuda", "cuda:1", or "auto": the environment variable PROTOTORCH_DEVICE,
@@ -40,7 +49,7 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     the CPU knows autotune. Raises BackendError for a device that cannot be used, UsageError for a precision that there
     is none of.
     """
-    name, is_default = _find_device(device)
+    name, is_default, source = _find_device(device)
     if name.type == "cuda":
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
@@ -48,10 +57,13 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
         settings = ExecutionSettings(_gpu_precision(precision, index), deterministic, autotune, cudnn=_uses_cudnn())
         try:
             return cuda_backend(settings, index)
-        except BackendError as why:  # a library is missing, or fails
-            if not is_default:
+        except BackendError as error:  # a library is missing, or fails
+            if is_default:
+                _warn_of_unused_gpu(str(error))
+            elif isinstance(error, UnavailableDeviceError):
+                raise error.with_advice(source) from None
+            else:
                 raise
-            _warn_of_unused_gpu(str(why))
     policy = resolve_precision(precision, gpu=False)
     backend = cpu(threads=threads, strict=precision in STRICT_NAMES, autotune=autotune)
     backend.precision = policy
@@ -66,9 +78,9 @@ def _uses_cudnn() -> bool:
     return value == "1"
 
 
-def _find_device(device: str) -> tuple[DeviceName, bool]:
-    """The device of a name, and whether it is what "auto" means here. Raises BackendError for what is no name of a
-    device."""
+def _find_device(device: str) -> tuple[DeviceName, bool, str]:
+    """The device of a name, whether it is what "auto" means here, and where the name stands, for messages. Raises
+    BackendError for what is no name of a device."""
     source = ""
     if device == "auto":
         device, source = os.environ.get(ENV_VAR) or "auto", f"{ENV_VAR}: "
@@ -78,12 +90,12 @@ def _find_device(device: str) -> tuple[DeviceName, bool]:
             f"{source}there is no device {device[:60]!r}, expected {describe_device_names()}.{suggest_device(device)}"
         )
     if name.type != "auto":
-        return name, False
+        return name, False, source
     if is_available():
-        return DeviceName("cuda"), True
+        return DeviceName("cuda"), True, source
     if has_gpu():
         _warn_of_unused_gpu(unavailable_reason())
-    return DeviceName("cpu"), True
+    return DeviceName("cpu"), True, source
 
 
 def _warn_of_unused_gpu(why: str) -> None:
@@ -114,14 +126,11 @@ def _gpu_precision(precision: str, index: int) -> PrecisionPolicy:
 
 
 def cuda_backend(settings: ExecutionSettings, index: int = 0) -> Backend:
-    """The backend of a GPU by its number; nothing else loads CUDA. Raises BackendError with what to install, or
-    with the numbers that there are."""
-    why = unavailable_reason()
+    """The backend of a GPU by its number; nothing else loads CUDA. Raises UnavailableDeviceError with what to install,
+    or with the numbers that there are."""
+    why = unavailable_reason() or missing_gpu_reason(index)
     if why:
-        raise BackendError(f"the device 'cuda' cannot be used: {why}; or use 'cpu' or 'auto'")
-    why = missing_gpu_reason(index)
-    if why:
-        raise BackendError(f"the device 'cuda:{index}' cannot be used: {why}")
+        raise UnavailableDeviceError(f"the device '{f'cuda:{index}' if index else 'cuda'}' cannot be used: {why}")
     backend: Backend = importlib.import_module("prototorch.backends.cuda.backend").get_backend(settings, index)
     return backend
 

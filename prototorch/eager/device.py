@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from prototorch.backends.device_name import DeviceName, parse_device, suggest_device
+from prototorch.backends.device_name import MAX_NUMBER, parse_device, suggest_device
 from prototorch.errors import UsageError
 
 __all__ = ["CPU", "Device", "as_device", "current_gpu"]
@@ -17,17 +17,22 @@ current_gpu: ContextVar[int] = ContextVar("prototorch_current_gpu", default=0)
 class Device:
     """Where the elements of a tensor are.
 
-    type: "cpu" or "cuda". index: the number of the GPU, None for the CPU or for the current GPU.
+    type: "cpu" or "cuda", or a name with its number ("cuda:1"), or the number of a GPU alone. index: the number of the
+    GPU, None for the CPU or for the current GPU. Raises UsageError for what is no device.
     Equal to its name: ``x.device == "cuda:0"``.
     """
 
     __slots__ = ("index", "type")
 
     def __init__(self, type: Any, index: int | None = None):
+        if isinstance(type, int) and not isinstance(type, bool) and index is None:
+            type, index = "cuda", type
         name = type.type if isinstance(type, Device) else str(type)
         if isinstance(type, Device) and index is None:
             index = type.index
-        found = DeviceName("cpu", 0) if name == "cpu:0" else parse_device(name)
+        if index is not None and not (isinstance(index, int) and 0 <= index <= MAX_NUMBER):
+            raise UsageError(f"there is no device {f'{name}:{index}'[:60]!r}: GPUs have numbers from 0 to {MAX_NUMBER}")
+        found = parse_device(name)
         if found is None or found.type == "auto" or (found.number is not None and index is not None):
             hint = "" if found else suggest_device(name, ("cpu", "cuda"))
             raise UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'.{hint}")
@@ -61,8 +66,6 @@ def as_device(value: Any) -> Device:
     """The device that a value names: a Device, its name, or the number of a GPU. Raises UsageError for none."""
     if isinstance(value, Device):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Device("cuda", value)
-    if isinstance(value, str):
+    if isinstance(value, str | int) and not isinstance(value, bool):
         return Device(value)
     raise UsageError(f"expected a device such as 'cpu' or 'cuda:0', got {value!r:.60}")

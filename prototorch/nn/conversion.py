@@ -6,6 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.device import Device, as_device
+from prototorch.eager.device_argument import is_device_argument
 from prototorch.eager.dtype import DType, as_dtype
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
@@ -38,9 +39,7 @@ class TensorConversion:
                 tensor = value
             elif isinstance(value, bool):
                 continue  # non_blocking
-            elif isinstance(value, Device | int) or (
-                isinstance(value, str) and value.partition(":")[0] in ("cpu", "cuda")
-            ):
+            elif is_device_argument(value):
                 device = value
             elif value is not None:
                 dtype = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
+from prototorch.eager.device import Device
 from prototorch.schema import FieldType
 from prototorch.schema.validation import ValidationError
 
@@ -12,7 +13,7 @@ __all__ = ["DeviceField"]
 
 
 class DeviceField(FieldType):
-    """The name of a device; whether it is there is known when the model is compiled."""
+    """The name of a device, or a `Device`; whether it is there is known when the model is compiled."""
 
     def describe(self) -> str:
         return describe_device_names()
@@ -21,6 +22,8 @@ class DeviceField(FieldType):
         return " | ".join((*DEVICE_NAMES, "cuda:N"))
 
     def convert(self, value: Any) -> str:
+        if isinstance(value, Device):
+            value = str(value)
         if not isinstance(value, str):
             raise ValidationError
         if parse_device(value) is None:

@@ -100,7 +100,7 @@ def test_a_model_of_the_second_gpu_opens_on_other_machines(tmp_path, monkeypatch
     assert 'device: "cuda:1"' in pt.load_model(tmp_path / "m.proto", overrides=()).to_text()
     monkeypatch.setattr(availability, "query_driver", lambda: None)
     for name in ("m.h5", "m.proto"):
-        with pytest.raises(BackendError, match="the device 'cuda' cannot be used: this machine has no NVIDIA driver"):
+        with pytest.raises(BackendError, match="the device 'cuda:1' cannot be used: this machine has no NVIDIA driver"):
             pt.load_model(tmp_path / name).predict(np.zeros((1, 3), np.float32))
     x = np.ones((2, 3), np.float32)
     here = pt.load_model(tmp_path / "m.h5", overrides=("compile.device=cpu",))
@@ -154,3 +154,57 @@ def test_caffes_set_device(two_gpus, monkeypatch):
     for number in (2, -1):
         with pytest.raises(BackendError, match=rf"set_device\({number}\)"):
             caffe.set_device(number)
+
+
+def test_the_variable_that_chose_a_device_is_named(monkeypatch):
+    monkeypatch.setattr(availability, "query_driver", lambda: None)
+    monkeypatch.setenv(devices.ENV_VAR, "cuda:1")
+    with pytest.raises(
+        BackendError, match=r"^PROTOTORCH_DEVICE: the device 'cuda:1' cannot be used: .*; or unset"
+    ) as e:
+        net().compile("sgd", "mse")
+    assert "or use" not in str(e.value)
+    with pytest.raises(BackendError, match=r"^the device 'cuda' cannot be used: .*; or use 'cpu'$"):
+        net().compile("sgd", "mse", device="cuda")
+
+
+def test_one_device_has_the_same_names_everywhere(tmp_path, monkeypatch):
+    (tmp_path / "m.proto").write_text(TEXT.format("cpu:0"))
+    pt.load_model(tmp_path / "m.proto").predict(np.zeros((1, 3), np.float32))
+    monkeypatch.setenv(devices.ENV_VAR, "cpu:0")
+    assert devices.backend_for("auto").name.startswith("cpu")
+    for device in ("cpu:0", pt.device("cpu"), pt.device("cpu", 0)):
+        model = net()
+        model.compile("sgd", "mse", device=device)
+        assert model.compile_block.device == str(device)
+        assert pt.zeros(2, device=device).device == "cpu"
+    assert pt.device(3) == pt.device("cuda", 3) == "cuda:3"
+
+
+def test_a_device_object_names_a_gpu(two_gpus):
+    model = net()
+    model.compile("sgd", "mse", device=pt.device(1))
+    assert two_gpus == [1]
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: pt.device(-1), lambda: pt.zeros(2, device=-1), lambda: pt.device("cuda", 99999)]
+)
+def test_a_number_that_no_gpu_has(call):
+    with pytest.raises(UsageError, match="GPUs have numbers from 0 to 9999") as error:
+        call()
+    assert "auto" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["CUDA", "gpu", "mps", "cuda:", "tpu:0", "meta"])
+@pytest.mark.parametrize("make", [lambda: pt.zeros(2), lambda: pt.nn.Linear(2, 2)], ids=["tensor", "module"])
+def test_to_says_that_there_is_no_such_device(make, name):
+    with pytest.raises(UsageError, match=f"there is no device '{name}'") as error:
+        make().to(name)
+    assert ("Did you mean 'cuda'?" in str(error.value)) == (name in ("CUDA", "gpu", "cuda:"))
+
+
+def test_to_takes_element_types_by_name_and_says_what_is_like_one():
+    assert pt.zeros(2).to("float64").dtype == pt.float64
+    with pytest.raises(UsageError, match=r"there is no element type 'flaot32'.*Did you mean 'float32'"):
+        pt.zeros(2).to("flaot32")

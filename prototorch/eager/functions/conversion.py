@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.eager.device import Device, as_device
+from prototorch.eager.device import as_device
+from prototorch.eager.device_argument import is_device_argument
 from prototorch.eager.dims import normalize_dim
 from prototorch.eager.dtype import ALIASES, DTYPES, as_dtype
 from prototorch.eager.functions.creation import tensor
@@ -33,7 +34,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
             continue  # non_blocking and copy by position
         if isinstance(value, Tensor):
             dtype, device = value.dtype, value.device
-        elif isinstance(value, Device | int) or (isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda")):
+        elif is_device_argument(value):
             device = value
         else:
             dtype = value
