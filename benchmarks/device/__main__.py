@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.device.part_list import STEPS
-from benchmarks.device.runner import PART_SECONDS, Interrupted, PartRunner
+from benchmarks.device.runner import ALL, NOT_PASSED, PART_SECONDS, Interrupted, PartRunner
 from benchmarks.device.state import BUILD, SITE, RunState, hash_sources, installed_versions, query_gpu
 from benchmarks.device.wheels import install_wheels
 from benchmarks.isolated_process import ROOT
@@ -25,7 +25,8 @@ def make_parser() -> argparse.ArgumentParser:
                         "build/device/out)")  # fmt: skip
     parser.add_argument("--wheels", type=Path, default=ROOT / ".whl", help="wheels of what is not installed "
                         "(default: .whl)")  # fmt: skip
-    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="run a step that ended before")
+    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="run a step that ended "
+                        "before; failed: all that have not passed; all: every one")  # fmt: skip
     parser.add_argument("--keep-passed", action="store_true", help="what passed with other sources counts as passed")
     seconds = ", ".join(f"{part}: {limit:.0f}" for part, limit in PART_SECONDS.items())
     parser.add_argument("--seconds", type=float, help=f"of each part (default: {seconds})")
@@ -36,13 +37,15 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run parts; 0 where all of their steps have passed, 1 where not, 2 for a wrong argument, 143 after SIGTERM."""
+    """Run parts; 0 where all of their steps have passed and the results are written, 1 where not, 2 for a wrong
+    argument, 143 after SIGTERM."""
     parser = make_parser()
     args = parser.parse_args(arguments)
     parts = [int(p) for p in (PARTS if args.part == "all" else [args.part])]
-    unknown = set(args.again) - {step.name for step in STEPS}
+    unknown = set(args.again) - {step.name for step in STEPS} - {NOT_PASSED, ALL}
     if unknown:
-        parser.error(f"there is no step {', '.join(sorted(unknown))}; --list prints them")
+        names = ", ".join(sorted(unknown))
+        parser.error(f"there is no step {names}; --list prints them ({NOT_PASSED} and {ALL} stand for many)")
     if args.list:
         for step in STEPS:
             if step.part in parts:
@@ -50,16 +53,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     for line in install_wheels(args.wheels, SITE):
         print(line, flush=True)
-    state = RunState(BUILD, query_gpu(), installed_versions(), hash_sources(), args.keep_passed)
     out = args.out or Path(os.environ.get("OUT") or BUILD / "out")
-    runner = PartRunner(state, STEPS, out, lambda line: print(line, flush=True), args.slowdown)
+    try:
+        state = RunState(BUILD, query_gpu(), installed_versions(), hash_sources(), args.keep_passed)
+        runner = PartRunner(state, STEPS, out, lambda line: print(line, flush=True), args.slowdown)
+    except OSError as error:
+        parser.error(f"no results can be written there: {error}")
     try:
         missing = sum([runner.run(part, args.again, args.seconds) for part in parts])
+    except OSError as error:
+        print(f"ended, as the results cannot be kept in {state.folder}: {error}", flush=True)
+        return 1
     except (Interrupted, KeyboardInterrupt):
         print(f"interrupted; the same command continues here. So far: {out / 'summary.md'}", flush=True)
         return 143
-    print(f"{missing} steps have not passed; see {out / 'summary.md'}", flush=True)
-    return 1 if missing else 0
+    again = f"; --again {NOT_PASSED} runs those again that ended" if missing else ""
+    print(f"{missing} steps have not passed; see {out / 'summary.md'}{again}", flush=True)
+    return 0 if not missing and runner.is_published else 1
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ FIRST_CHECKS = (
 #: files of tests/gpu that have a step of their own: the longest, and one that imports PyTorch, which would load what
 #: the others must find alone
 SEPARATE = ("test_gpu_layers.py", "test_gpu_op_db.py")
+#: of each process of tests, of which there is one a processor
+ONE_THREAD = tuple((f"{name}_THREADS", "1") for name in ("PROTOTORCH", "OMP_NUM", "OPENBLAS_NUM", "MKL_NUM"))
 #: kernels that stand beside those in use (`benchmarks.gpu_candidates`)
 CANDIDATE_CHECKS = ("row_kernels", "sequences", "row_sums")
 
@@ -37,7 +39,7 @@ def _check(name: str, limit: float, part: int = 1, least: float = 5.0) -> Step:
 
 def _tests(name: str, title: str, limit: float, *arguments: str) -> Step:
     command = ("-m", "benchmarks.device.run_tests", "{folder}", "-n", "{cores}", *arguments)
-    return Step(name, 2, title, limit, command, least=20, resumes=True, describe=describe_tests)
+    return Step(name, 2, title, limit, command, least=20, resumes=True, environment=ONE_THREAD, describe=describe_tests)
 
 
 def _profile(net: str, precision: str) -> Step:

@@ -8,16 +8,17 @@ reason where it did not pass. With pytest-xdist the controlling process writes t
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.device.results_file import finished_tests
+from benchmarks.device.results_file import begun_tests, finished_tests
 
 #: after one of these nothing more runs in a process: CUDA reports it for every later call
 STICKY_ERROR = re.compile(
@@ -31,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("results")
     group.addoption("--results", help="file that the results are appended to")
     group.addoption("--skip-finished", help="results of an earlier run: what has ended there is left out")
+    group.addoption("--test-seconds", type=float, help="with workers: one whose test takes longer is ended, and where "
+                    "it was is written into hung.txt beside the results")  # fmt: skip
     group.addoption("--spread", type=int, help="so many tests, taken from all kinds")
 
 
@@ -38,15 +41,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the writer in the controlling process, and the guard in each worker of xdist."""
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_WorkerGuard())
+        seconds = config.getoption("--test-seconds")
+        if seconds and config.getoption("--results"):
+            log = Path(config.getoption("--results")).with_name("hung.txt")
+            config.pluginmanager.register(_TestLimit(seconds, log))
     elif config.getoption("--results"):
         config.pluginmanager.register(ResultWriter(Path(config.getoption("--results"))))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has ended before, and choose."""
+    """Leave out what has ended before, and choose; what was begun before and has not ended comes last."""
     path = config.getoption("--skip-finished")
     done = finished_tests(Path(path)) if path else set()
-    kept = [item for item in items if item.nodeid not in done]
+    begun = begun_tests(Path(path)) if path else set()
+    kept = sorted((item for item in items if item.nodeid not in done), key=lambda item: item.nodeid in begun)
     count = config.getoption("--spread")
     if count:
         chosen = set(choose_spread([item.nodeid for item in kept], count))
@@ -127,6 +135,21 @@ class _WorkerGuard:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         if self._is_broken:
             os._exit(1)
+
+
+class _TestLimit:
+    """Ends a worker whose test takes too long, whatever it waits for: xdist starts a new one."""
+
+    def __init__(self, seconds: float, log: Path):
+        self._seconds, self._log = seconds, log.open("a", encoding="utf-8")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        faulthandler.dump_traceback_later(self._seconds, exit=True, file=self._log)
+        try:
+            return (yield)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport, most: int = 600) -> str:

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 
 from benchmarks.device.archive import write_archive
+from benchmarks.device.processors import worker_count
+from benchmarks.device.results_file import forget_failed
 from benchmarks.device.state import (
     CACHE,
     FAILED,
@@ -23,7 +25,7 @@ from benchmarks.device.state import (
     RunState,
     StepState,
 )
-from benchmarks.device.step import Step
+from benchmarks.device.step import Step, describe_step
 from benchmarks.device.summary import write_summary
 from benchmarks.isolated_process import ROOT, run_isolated
 
@@ -31,6 +33,8 @@ from benchmarks.isolated_process import ROOT, run_isolated
 PART_SECONDS = {1: 240.0, 2: 420.0, 3: 480.0, 4: 180.0, 5: 180.0}
 MAX_ATTEMPTS = 2  # of a step that was interrupted: it may be what interrupts
 PUBLISH_SECONDS = 20.0  # during a long step
+#: instead of the names of steps: those that have not passed, and all
+NOT_PASSED, ALL = "failed", "all"
 
 
 class Interrupted(Exception):
@@ -52,29 +56,37 @@ class PartRunner:
 
     state: where results are kept. out: the folder that summary.md and results.tar.gz are written into. print_line:
     prints a line. slowdown: all limits are multiplied by it.
+
+    Attributes:
+        is_published: whether the summary and the archive could be written the last time.
+
+    Raises OSError where ``out`` cannot be made.
     """
 
     def __init__(self, state: RunState, steps: Sequence[Step], out: Path, print_line: Callable[[str], None] = print,
                  slowdown: float = 1.0):  # fmt: skip
         self.state, self.steps, self.out, self.print_line = state, steps, out, print_line
         self.slowdown = slowdown
-        self.cores = len(os.sched_getaffinity(0))
         self.is_stand_in = bool(os.environ.get(STAND_IN))
+        self.cores = worker_count(has_gpu=not self.is_stand_in)
+        self.is_published = False
         self._published = 0.0
+        self._problems: set[str] = set()
         out.mkdir(parents=True, exist_ok=True)
 
     def run(self, part: int, again: Iterable[str] = (), seconds: float | None = None) -> int:
         """Run what is left of a part; the number of its steps that have not passed.
 
-        again: names of steps that are run although they ended before. seconds: default: `PART_SECONDS`.
+        again: names of steps that are run although they ended before, `NOT_PASSED` or `ALL`: of a step that resumes,
+        `NOT_PASSED` runs what failed in it. seconds: default: `PART_SECONDS`.
         """
+        again = frozenset(again)
+        self._mark_killed()
         end = time.monotonic() + (PART_SECONDS[part] * self.slowdown if seconds is None else seconds)
         before = signal.signal(signal.SIGTERM, _raise_interrupted)
         try:
             for step in (s for s in self.steps if s.part == part):
-                if step.name in again:
-                    self.state.clear(step.name)
-                if not self._run_step(step, end) and step.required:
+                if not self._run_step(step, end, again) and step.required:
                     self.print_line(f"part {part} ends here: nothing after {step.name} tells anything without it")
                     break
         finally:
@@ -83,31 +95,60 @@ class PartRunner:
         return sum(not self._has_passed(step) for step in self.steps if step.part == part)
 
     def publish(self) -> None:
-        """Write the summary and the archive."""
+        """Write the summary and the archive; what cannot be written is a line, once, as the results are kept anyway."""
         self._published = time.monotonic()
-        write_summary(self.state, self.steps, self.out / "summary.md")
-        write_archive(self.state.folder, self.out / "results.tar.gz")
+        problems = []
+        for name, write in (("summary.md", self._write_summary), ("results.tar.gz", self._write_archive)):
+            try:
+                self.out.mkdir(parents=True, exist_ok=True)
+                write(self.out / name)
+            except OSError as error:
+                problems.append(f"{name} could not be written: {error}; the results are in {self.state.folder}")
+        for line in problems:
+            if line not in self._problems:
+                self.print_line(line)
+        self._problems.update(problems)
+        self.is_published = not problems
+
+    def _write_summary(self, path: Path) -> None:
+        write_summary(self.state, self.steps, path)
+
+    def _write_archive(self, path: Path) -> None:
+        write_archive(self.state.folder, path)
+
+    def _mark_killed(self) -> None:
+        """A step that was running when its script was killed was interrupted."""
+        for step in self.steps:
+            state = self.state.read(step.name)
+            if state is not None and state.status == RUNNING:
+                state.status = INTERRUPTED
+                self.state.write(step.name, state)
 
     def _has_passed(self, step: Step) -> bool:
         state = self.state.read(step.name)
         return state is not None and state.status == PASSED
 
-    def _run_step(self, step: Step, end: float) -> bool:
+    def _run_step(self, step: Step, end: float, again: Collection[str]) -> bool:
         """Run a step unless it has ended before; whether it has passed."""
         earlier = self.state.read(step.name)
-        if earlier is not None and not _is_open(step, earlier):
-            self.print_line(f"{step.name}: {earlier.status} before")
+        is_cleared = step.name in again or ALL in again
+        is_failed = earlier is not None and earlier.status != PASSED
+        is_again = is_cleared or (is_failed and NOT_PASSED in again)
+        if earlier is not None and not is_again and not _is_open(step, earlier):
+            self.print_line(f"{step.name}: {_describe_earlier(step, earlier)}")
             return earlier.status == PASSED
         limit = min(step.limit * self.slowdown, end - time.monotonic())
         if limit < step.least:
             self.print_line(f"{step.name}: not begun, {max(limit, 0):.0f} s are left and it needs {step.least:.0f}")
             return True
-        if not (step.resumes and earlier is not None):
+        folder = self.state.step_folder(step.name)
+        if is_cleared or not step.resumes or earlier is None:  # only now: a step that is not begun loses nothing
             self.state.clear(step.name)
-        attempts = 1 + (earlier.attempts if earlier is not None else 0)
+        elif is_again:
+            forget_failed(folder / "results.jsonl")
+        attempts = 1 + (earlier.attempts if earlier is not None and not is_again else 0)
         state = StepState(RUNNING, attempts=attempts)
         self.state.write(step.name, state)
-        folder = self.state.step_folder(step.name)
         command = [sys.executable, *step.arguments(folder, limit, self.cores, self.is_stand_in)]
         self.print_line(f"{step.name}: {step.title} (at most {limit:.0f} s)")
         begin = time.monotonic()
@@ -121,7 +162,7 @@ class PartRunner:
         finally:
             state.seconds = round(time.monotonic() - begin, 1)
             self.state.write(step.name, state)
-            for line in step.describe(folder):
+            for line in describe_step(step, folder):
                 self.print_line(f"    {line}")
             self.print_line(f"  {step.name}: {state.status} after {state.seconds} s")
             self.publish()
@@ -136,7 +177,18 @@ def _is_open(step: Step, state: StepState) -> bool:
     """Whether a step that was begun is to be run (again)."""
     if state.status in (RUNNING, INTERRUPTED):  # "running": the process that ran it was killed
         return state.attempts < MAX_ATTEMPTS or step.resumes
+    if step.required:  # short, and what it found may have been mended outside of the sources
+        return state.status != PASSED
     return state.status == TIMED_OUT and step.resumes
+
+
+def _describe_earlier(step: Step, state: StepState) -> str:
+    """How a step that is not run (again) has ended."""
+    if state.status == PASSED:
+        return "passed before"
+    if state.status in (RUNNING, INTERRUPTED):
+        return f"interrupted {state.attempts} times (it may be what interrupts); --again {step.name} runs it"
+    return f"{state.status} before; --again {step.name} runs it again"
 
 
 def _raise_interrupted(number: int, frame: FrameType | None) -> None:

@@ -26,6 +26,14 @@ def describe_output(folder: Path, most: int = MAX_LINES) -> list[str]:
     return [f"... {len(lines) - most} lines before", *lines[-most:]] if len(lines) > most else lines
 
 
+def describe_step(step: Step, folder: Path) -> list[str]:
+    """The step's own lines; where its results cannot be read, a line that says so."""
+    try:
+        return step.describe(folder)
+    except Exception as error:  # a file that is cut off must not end the part
+        return [f"the results cannot be shown: {type(error).__name__}: {str(error)[:300]}", *describe_output(folder)]
+
+
 def describe_tables(folder: Path) -> list[str]:
     """What a step printed that prints tables."""
     return describe_output(folder, 5 * MAX_LINES)

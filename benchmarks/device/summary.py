@@ -7,9 +7,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from benchmarks.device.archive import discard
 from benchmarks.device.rows import read_predictions, table_lines
-from benchmarks.device.state import RunState, StepState
-from benchmarks.device.step import Step
+from benchmarks.device.state import INTERRUPTED, PASSED, RUNNING, RunState, StepState
+from benchmarks.device.step import Step, describe_step
 from benchmarks.isolated_process import ROOT
 
 PART_TITLES = {1: "Libraries, devices and first checks", 2: "Tests", 3: "Rates beside PyTorch", 4: "Profiles",
@@ -25,8 +26,12 @@ def write_summary(state: RunState, steps: Sequence[Step], path: Path) -> None:
     if len(content) > MAX_BYTES:
         content = content[:MAX_BYTES] + b"\n\n... the rest is in the archive.\n"
     aside = path.with_suffix(".tmp")
-    aside.write_bytes(content)
-    aside.replace(path)
+    try:
+        aside.write_bytes(content)
+        aside.replace(path)
+    except OSError:
+        discard(aside)
+        raise
 
 
 def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
@@ -40,6 +45,8 @@ def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
     states = {step.name: state.read(step.name) for step in steps}
     for step in steps:
         yield f"| {step.part} | {step.name} | {_status(states[step.name], state.sources)} |"
+    if any(found is not None and found.status not in (PASSED, RUNNING) for found in states.values()):
+        yield "\n`--again STEP` runs a step again, `--again failed` all that have been run and have not passed."
     predictions = read_predictions(RESULTS, machine["device"])
     for part in sorted({step.part for step in steps}):
         yield f"\n## Part {part}: {PART_TITLES[part]}"
@@ -48,13 +55,14 @@ def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
         for step in (s for s in steps if s.part == part and states[s.name] is not None):
             yield f"\n### {step.name}: {step.title}\n"
             yield from (line if line.startswith("|") else f"    {line}"
-                        for line in step.describe(state.step_folder(step.name)))  # fmt: skip
+                        for line in describe_step(step, state.step_folder(step.name)))  # fmt: skip
 
 
 def _status(state: StepState | None, sources: str) -> str:
     if state is None:
         return "not run | "
     older = "" if state.sources == sources else f" (sources {state.sources})"
-    text = state.status if state.status == "passed" else f"**{state.status}**"
+    times = f" {state.attempts} times" if state.status == INTERRUPTED and state.attempts > 1 else ""
+    text = state.status if state.status == PASSED else f"**{state.status}{times}**"
     code = f", exit code {state.code}" if state.code else ""
     return f"{text}{code}{older} | {state.seconds}"

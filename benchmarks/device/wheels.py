@@ -18,15 +18,23 @@ DOWNLOAD = (
 def fitting_wheels(folder: Path, version: Sequence[int] = sys.version_info) -> list[Path]:
     """The wheels of a folder that this Python can load: by the tag of the interpreter in their names."""
     tags = {f"cp{version[0]}{version[1]}", f"py{version[0]}", f"py{version[0]}{version[1]}"}
-    return [w for w in sorted(folder.glob("*.whl")) if tags & set(w.stem.split("-")[-3].split("."))]
+    return [w for w in sorted(folder.glob("*.whl")) if tags & _interpreter_tags(w)]
+
+
+def _interpreter_tags(wheel: Path) -> set[str]:
+    """Those of NAME-VERSION[-BUILD]-INTERPRETER-ABI-PLATFORM.whl; none where the name is another."""
+    parts = wheel.stem.split("-")
+    return set(parts[-3].split(".")) if len(parts) in (5, 6) else set()
 
 
 def install_wheels(folder: Path, site: Path) -> Iterator[str]:
     """Install what fits, once; a line for whatever was done or left out."""
     wheels, marker = fitting_wheels(folder), site / "installed.txt"
-    others = sorted({w.name for w in folder.glob("*.whl")} - {w.name for w in wheels})
-    if others:
-        yield f"wheels for another Python are left out: {', '.join(others)}"
+    others = sorted(set(folder.glob("*.whl")) - set(wheels))
+    for wheel in others:
+        tags = sorted(_interpreter_tags(wheel))
+        why = f"it is for {'.'.join(tags)}" if tags else "its name is not NAME-VERSION-PYTHON-ABI-PLATFORM.whl"
+        yield f"wheel left out: {wheel.name}: {why}"
     names = "\n".join(w.name for w in wheels)
     if not wheels or (marker.exists() and marker.read_text(encoding="utf-8") == names):
         return
