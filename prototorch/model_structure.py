@@ -41,7 +41,9 @@ class ModelStructure:
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raises AttributeError with what to use instead."""
+        """Raises AttributeError with what to use instead; a property's own, where it has raised one."""
+        if hasattr(type(self), name):
+            object.__getattribute__(self, name)
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         hint = KERAS_MEMBERS.get(name)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import prototorch as pt
 from prototorch.backends import devices
 from prototorch.backends.cuda import availability, backend, device_report, packages
 from prototorch.backends.cuda.driver import DriverInfo, query_driver
@@ -58,20 +59,23 @@ PROBLEMS = {
     "the driver was updated": (with_driver(13000, gpus=0, error=803), FOR_13, "restart the machine", None),
     "a new error": (with_driver(13000, gpus=0, error=12345), FOR_13, "does not start (CUDA's error 12345)", None),
     "a driver for CUDA 11": (with_driver(11080), FOR_12, "driver is for CUDA 11.8: install a newer one", None),
+    "a driver for CUDA 11 alone": (with_driver(11080), {}, "driver is for CUDA 11.8: install a newer one", None),
     "no CuPy": (H100, {}, "CuPy is not installed", ()),
     "no CuPy, CUDA 12": (with_driver(12040), {}, "CuPy is not installed", ()),
     "CuPy for 13, driver for 12": (with_driver(12040), FOR_13,
                                    "CuPy is for CUDA 13 (cupy-cuda13x 14.2.0), and the NVIDIA driver for CUDA 12.4",
-                                   ("cupy-cuda13x",)),
+                                   ("cupy-cuda13x", "nvidia-cudnn-cu13")),
     "CuPy 13": (H100, {**FOR_13, "cupy-cuda13x": "13.6.0"}, "CuPy is too old (cupy-cuda13x 13.6.0)", ("cupy-cuda13x",)),
     "CuPy for CUDA 11": (with_driver(12080), {"cupy-cuda11x": "13.6.0"}, "CuPy is too old (cupy-cuda11x 13.6.0)",
                          ("cupy-cuda11x",)),
     "old CuPy from conda": (H100, {"cupy": "13.4.1"}, "CuPy is too old (cupy 13.4.1)", ("cupy",)),
     "two CuPys": (H100, {**FOR_13, **FOR_12}, "cupy-cuda13x 14.2.0 and cupy-cuda12x 14.2.0 are installed, and",
-                  ("cupy-cuda13x", "cupy-cuda12x")),
+                  ("cupy-cuda13x", "cupy-cuda12x", "nvidia-cudnn-cu13", "nvidia-cudnn-cu12")),
     "CuPy for AMD": (H100, {"cupy-rocm-7-0": "14.2.0"}, "CuPy is for AMD's GPUs", ("cupy-rocm-7-0",)),
     "a Pascal": (with_driver(12080, capabilities=((6, 1),), names=("GTX 1080",)), FOR_12,
                  "the compute capability of GTX 1080 is 6.1, and 7.5 (Turing) is needed", None),
+    "a Pascal without cuDNN": (with_driver(12080, capabilities=((6, 1),), names=("GTX 1080",)),
+                               {"cupy-cuda12x": "14.2.0"}, "the compute capability of GTX 1080 is 6.1", None),
 }  # fmt: skip
 IS_EXPECTED = ("no driver", "CUDA_VISIBLE_DEVICES is empty")  # that "auto" is the CPU
 
@@ -101,7 +105,8 @@ def test_a_gpu_that_cannot_be_used(machine, name):
     report = json.loads(shown.output)["cuda"]
     assert report["in use"] == "no"
     assert said in report["why"]
-    assert report.get("to mend") == mend or (mend is None and driver is not None and "to mend" in report)
+    if driver is not None:
+        assert report.get("to mend") == mend, "one command for all of it, and none where no package mends it"
 
 
 FITS = {
@@ -254,3 +259,20 @@ def test_an_op_whose_library_is_missing(monkeypatch, text, cupy, package):
     array = gpu.asarray(np.eye(2, dtype=np.float32))
     with pytest.raises(BackendError, match=f"^cholesky on a GPU needs .* not installed: pip install {package}$"):
         gpu.reference(OPS["cholesky"], {})([array], [array])
+
+
+def test_a_library_without_the_functions_of_a_driver_is_none(monkeypatch):
+    """A stub, or half a download: "auto" never fails."""
+    whole = type("Library", (), {"cuInit": lambda self, flags: 0})()
+    assert query_driver(lambda name: object()) is None
+    assert query_driver(lambda name: whole) is None
+    for module in (availability, devices):
+        monkeypatch.setattr(module, "query_driver", lambda: query_driver(lambda name: object()))
+    assert devices.backend_for("auto").name.startswith("cpu")
+
+
+def test_a_property_of_a_model_keeps_its_own_error(monkeypatch):
+    model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
+    monkeypatch.setattr("prototorch.model.backend_for", lambda *args: object().cuInit)
+    with pytest.raises(AttributeError, match="'object' object has no attribute 'cuInit'"):
+        model.trainer  # noqa: B018

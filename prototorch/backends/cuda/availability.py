@@ -10,6 +10,7 @@ from prototorch.backends.cuda.packages import (
     FRONTEND,
     MIN_CUPY,
     Package,
+    choose_major,
     cupy_packages,
     find_packages,
     install_command,
@@ -75,7 +76,7 @@ def _cupy_problem(driver: DriverInfo, cupy: tuple[Package, ...]) -> Problem | No
     if not cupy:
         return Problem("CuPy is not installed", install_command(driver.major))
     names = tuple(package.name for package in cupy)
-    mend = install_command(driver.major, names)
+    mend = install_command(driver.major, (*names, *_unfit_cudnn(driver.major)))
     if len(cupy) > 1:
         return Problem(f"{' and '.join(map(str, cupy))} are installed, and overwrite each other's files", mend)
     (package,) = cupy
@@ -90,6 +91,12 @@ def _cupy_problem(driver: DriverInfo, cupy: tuple[Package, ...]) -> Problem | No
     if package.cuda is not None and package.cuda < MIN_DRIVER:
         return Problem(f"CuPy is for CUDA {package.cuda} ({package}), and {MIN_DRIVER} is needed", mend)
     return None
+
+
+def _unfit_cudnn(major: int) -> tuple[str, ...]:
+    """The distributions of cuDNN that are in the way of the one for this driver: several, or one for another CUDA."""
+    found = find_packages(*CUDNN.values())
+    return tuple(p.name for p in found if len(found) > 1 or p.cuda not in (choose_major(major), None))
 
 
 def gpu_problem(driver: DriverInfo, index: int) -> Problem | None:

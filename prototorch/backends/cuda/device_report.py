@@ -70,7 +70,7 @@ def _describe_gaps(
     if problem is not None:
         yield "cudnn is not used", problem.reason
         yield "without cudnn", WITHOUT_CUDNN
-        command = command or problem.command
+        command = command if reason else problem.command  # no package mends another driver or GPU
     elif not reason:
         try:
             yield "cuda runtime library", load_cudart()

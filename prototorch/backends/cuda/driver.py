@@ -67,24 +67,30 @@ class DriverInfo(NamedTuple):
 
 
 def query_driver(load: Callable[[str], Any] = ctypes.CDLL) -> DriverInfo | None:
-    """The driver's own answer; None where no driver is installed. Imports nothing and takes a millisecond then."""
+    """The driver's own answer; None where no driver is installed, or a file of its name lacks its functions (a stub, a
+    part of a download). Imports nothing and takes a millisecond then."""
     for name in _LIBRARIES:
         try:
-            library = load(name)
-        except OSError:
+            return _ask(load(name))
+        except (OSError, AttributeError):
             continue
-        version, count = ctypes.c_int(0), ctypes.c_int(0)
-        error = int(library.cuInit(0))
-        if error == STUB_LIBRARY:
-            return None
-        library.cuDriverGetVersion(ctypes.byref(version))
-        if error:
-            return DriverInfo(version.value, 0, error=error)
-        library.cuDeviceGetCount(ctypes.byref(count))
-        gpus = range(count.value)
-        return DriverInfo(version.value, count.value, tuple(_capability(library, i) for i in gpus),
-                          tuple(_gpu_name(library, i) for i in gpus))  # fmt: skip
     return None
+
+
+def _ask(library: Any) -> DriverInfo | None:
+    """The answer of the driver's library; None for the one of CUDA's tools. Raises AttributeError where the library has
+    not the driver's functions."""
+    version, count = ctypes.c_int(0), ctypes.c_int(0)
+    error = int(library.cuInit(0))
+    if error == STUB_LIBRARY:
+        return None
+    library.cuDriverGetVersion(ctypes.byref(version))
+    if error:
+        return DriverInfo(version.value, 0, error=error)
+    library.cuDeviceGetCount(ctypes.byref(count))
+    gpus = range(count.value)
+    return DriverInfo(version.value, count.value, tuple(_capability(library, i) for i in gpus),
+                      tuple(_gpu_name(library, i) for i in gpus))  # fmt: skip
 
 
 def _capability(library: Any, index: int) -> tuple[int, int]:

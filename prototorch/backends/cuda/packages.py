@@ -97,11 +97,15 @@ def cupy_packages() -> tuple[Package, ...]:
 def install_command(major: int | None, remove: tuple[str, ...] = ()) -> str:
     """The command that installs what a GPU needs. major: the version of CUDA that the driver supports, None where there
     is no driver. remove: distributions that are in the way."""
-    known = (
-        max(REQUIREMENTS) if major is None else max((m for m in REQUIREMENTS if m <= major), default=min(REQUIREMENTS))
-    )
-    command = "pip install " + " ".join(f"'{requirement}'" for requirement in REQUIREMENTS[known])
+    command = "pip install " + " ".join(f"'{requirement}'" for requirement in REQUIREMENTS[choose_major(major)])
     return f"pip uninstall -y {' '.join(remove)} && {command}" if remove else command
+
+
+def choose_major(major: int | None) -> int:
+    """The version of CUDA that packages are installed for: the newest that a driver supports; None: no driver."""
+    if major is None:
+        return max(REQUIREMENTS)
+    return max((m for m in REQUIREMENTS if m <= major), default=min(REQUIREMENTS))
 
 
 def missing_library_command(error: BaseException, major: int | None) -> str:
