@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 import warnings
 
 import numpy as np
@@ -276,3 +277,21 @@ def test_a_property_of_a_model_keeps_its_own_error(monkeypatch):
     monkeypatch.setattr("prototorch.model.backend_for", lambda *args: object().cuInit)
     with pytest.raises(AttributeError, match="'object' object has no attribute 'cuInit'"):
         model.trainer  # noqa: B018
+
+
+@pytest.mark.parametrize("body", ["raise ValueError('numpy.dtype size changed')", "raise AttributeError('x')", "x ="])
+def test_a_damaged_cupy_is_one_warning(tmp_path, monkeypatch, body):
+    (tmp_path / "cupy.py").write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setattr(packages, "version_of", FOR_13.get)
+    monkeypatch.setattr(devices, "_warned", set())
+    monkeypatch.delenv(devices.ENV_VAR, raising=False)
+    for module in (availability, devices, device_report):
+        monkeypatch.setattr(module, "query_driver", lambda: H100)
+    with pytest.warns(RuntimeWarning, match="the GPU is not used: CuPy cannot be imported: ") as caught:
+        assert devices.backend_for("auto").name.startswith("cpu")
+    assert len(caught) == 1
+    with pytest.raises(BackendError, match="CuPy cannot be imported: "):
+        devices.backend_for("cuda")
+    assert "CuPy cannot use the GPU" in device_report.describe_cuda()["why"]

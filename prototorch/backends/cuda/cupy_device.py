@@ -327,10 +327,13 @@ def import_cupy() -> Any:
     """The module cupy. Raises BackendError with what to install or what is missing."""
     try:
         import cupy
-    except ImportError as exc:
-        raise BackendError(f"CuPy is not installed ({exc}): {_install_command()}") from exc
-    except (OSError, RuntimeError) as exc:  # a CUDA library is missing or has another version
-        raise BackendError(f"CuPy cannot be loaded: {exc}; {_install_command()}") from exc
-    if not cupy.cuda.is_available():
-        raise BackendError("CuPy finds no GPU: is the NVIDIA driver installed? Run `nvidia-smi` to see")
+
+        has_gpu = cupy.cuda.is_available()
+    except Exception as exc:  # a library of CUDA is missing, NumPy has another version, the package is damaged
+        if isinstance(exc, ModuleNotFoundError) and exc.name == "cupy":
+            raise BackendError(f"CuPy is not installed: {_install_command()}") from exc
+        why = " ".join(str(exc).split())[:300]
+        raise BackendError(f"CuPy cannot be imported: {type(exc).__name__}: {why}; {_install_command()}") from exc
+    if not has_gpu:
+        raise BackendError("CuPy finds no GPU: does its version fit the driver's? `nvidia-smi` tells more")
     return cupy
