@@ -209,7 +209,7 @@ def test_devices_says_why_not(shell):
         (("run", "lenet", "--set", "fit.epoks=3"), 3, "Did you mean 'epochs'?"),
         (("run", "lenet", "--data", "fashion-mnist-mimi"), 4, "fashion-mnist-mini"),
         (("run", "lenet", "--device", "cuda"), 8, "cuda"),
-        (("run", "lenet", "--device", "tpu"), 2, "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
+        (("run", "lenet", "--device", "tpu"), 2, "no device 'tpu', expected 'auto', 'cpu', 'cuda' or 'cuda:N'"),
         (("evaluate", "lenet", "--device", "cuda"), 8, "cuda"),
         (("predict", "lenet", "nothing.png", "--threads", "0"), 2, "--threads"),
         (("run", "lenet", "--resume"), 2, "no snapshot"),

@@ -11,6 +11,7 @@ from prototorch.backends.cuda.cudnn import context as context_module
 from prototorch.backends.cuda.cudnn import planning_log
 from prototorch.backends.cuda.cudnn.context import CudnnContext, get_context
 from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+from prototorch.backends.precision import ExecutionSettings
 from prototorch.errors import BackendError
 from tests.cuda_offline.recording_devices import PlanDevice
 
@@ -101,6 +102,7 @@ class Gpu:
 
     compute_stream = SimpleNamespace(ptr=1)
     precision, deterministic = "fp32", False
+    settings = ExecutionSettings()
 
 
 def start(monkeypatch, cudart=lambda: "libcudart.so.13", cudnn=lambda: None):
