@@ -61,17 +61,17 @@ ROWS = {
 
 def make_step(path: Path, shapes: dict[str, tuple[int, ...]]) -> tuple[Callable[[], Any], Any]:
     """A function that runs the forward and the backward pass of a net file on random data, and its plan."""
-    from prototorch.backends.cpu import cpu
+    from prototorch.caffe.interop.translate import translate_net
+    from prototorch.caffe.text.net_state import filter_net
+    from prototorch.caffe.text.reader import read_net_file
+    from prototorch.engine.backends.cpu import cpu
     from prototorch.graph.ir import Graph
     from prototorch.graph.plan import make_plan
     from prototorch.graph.trace import RANDOM_KEY, Trace, trace_node
-    from prototorch.interop.caffe.translate import translate_net
     from prototorch.ops.core import backward_pass, use_interpreter
     from prototorch.runtime.executor import make_executor
     from prototorch.runtime.variables import Variables
     from prototorch.spec import Spec
-    from prototorch.text.caffe.net_state import filter_net
-    from prototorch.text.caffe.reader import read_net_file
 
     net = translate_net(filter_net(read_net_file(path), "TRAIN"), "TRAIN", shapes)
     trace = Trace(Graph(), True)

@@ -30,10 +30,10 @@ import numpy as np
 from PIL import Image
 
 import prototorch as pt
-from prototorch.backends.cuda.pinned_pool import PinnedPool
-from prototorch.backends.executor import HostExecutor
+from prototorch.cuda.pinned_pool import PinnedPool
 from prototorch.data import ArrayDataset, Data, Loader
 from prototorch.data.idx import encode_idx
+from prototorch.engine.backends.executor import HostExecutor
 
 Rates = Iterator[tuple[str, float, str]]  # what, how much, of which unit
 STEP = 6e-3  # seconds: a step of LeNet at batch size 64 on the machine of the goals

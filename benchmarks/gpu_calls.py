@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.devices import backend_for
-from prototorch.backends.precision import numpy_dtype
+from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.errors import ResourceError
 
 Report = Callable[[str], None]

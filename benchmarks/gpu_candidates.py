@@ -1,6 +1,6 @@
 """First checks of kernels that stand beside the ones in use until a GPU has preferred them: values, and both times.
 
-The switch is PROTOTORCH_GPU_CANDIDATES (prototorch/backends/cuda/kernels/candidates.py).
+The switch is PROTOTORCH_GPU_CANDIDATES (prototorch/cuda/kernels/candidates.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from benchmarks.gpu_ours import OursOnGpu
 from benchmarks.gpu_products import choices, convolutions, products
 from benchmarks.isolated_process import run_isolated
 from benchmarks.workloads import TRAINING, find_workload
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose as by_purpose
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.devices import backend_for
+from prototorch.engine.backends.devices import backend_for
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.gpu_calls import Report
 from benchmarks.gpu_kernel_runs import gpu_backend, relative_error, run_op, time_cupy, time_kernel
-from prototorch.backends.precision import numpy_dtype
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 

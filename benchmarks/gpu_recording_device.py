@@ -1,7 +1,7 @@
 """A device that notes what a step would start: launches with the bytes they read and write, and cuDNN's graphs.
 
 Plans are made for it as for a GPU, and their runners are called, on arrays that are only told of: nothing is computed
-and no memory is taken. cuDNN need not be installed: a graph is taken as accepted (tests/cuda_offline asks the real
+and no memory is taken. cuDNN need not be installed: a graph is taken as accepted (tests/cuda/offline asks the real
 one).
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cuda import kernels as _kernels  # noqa: F401 - enters the kernels
-from prototorch.backends.cuda.array_namespace import CapturableNamespace
-from prototorch.backends.cuda.cudnn.context import set_context
-from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
-from prototorch.backends.cuda.kernels.launch import ITEM_BYTES
-from prototorch.backends.precision import ExecutionSettings, resolve_precision
+from prototorch.cuda import kernels as _kernels  # noqa: F401 - enters the kernels
+from prototorch.cuda.array_namespace import CapturableNamespace
+from prototorch.cuda.cudnn.context import set_context
+from prototorch.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+from prototorch.cuda.kernels.launch import ITEM_BYTES
+from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.graph.cost import estimate_cost
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec

@@ -20,8 +20,8 @@ from benchmarks.gpu_rates import BEST, CARDS, SOBER, find_card, launch_seconds
 from benchmarks.gpu_recording_device import ArrayDesc, LaunchCost, RecordingDevice
 from benchmarks.prototorch_contender import build_model
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING, Workload, find_workload
-from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.cuda.stream_kernel import StreamKernel
+from prototorch.cuda.backend import CudaBackend
+from prototorch.cuda.stream_kernel import StreamKernel
 from prototorch.graph.cost import Cost, estimate_cost
 from prototorch.graph.ir import Value
 from prototorch.graph.plan import Plan

@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.gpu_calls import Report
 from benchmarks.gpu_kernel_runs import gpu_backend, relative_error
 from benchmarks.gpu_sequences import Run, candidates, run_captured
-from prototorch.backends.precision import numpy_dtype
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 

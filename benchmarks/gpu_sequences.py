@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.gpu_calls import Report
 from benchmarks.gpu_kernel_runs import gpu_backend, relative_error
-from prototorch.backends.cuda.kernels.candidates import ENV_VAR
-from prototorch.backends.cuda.kernels.recurrent_persistent import MAX_UNITS
-from prototorch.backends.precision import numpy_dtype
+from prototorch.cuda.kernels.candidates import ENV_VAR
+from prototorch.cuda.kernels.recurrent_persistent import MAX_UNITS
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.ops.core import run_on_arrays
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec

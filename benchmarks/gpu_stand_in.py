@@ -125,9 +125,9 @@ def use_stand_in(always: bool = False) -> Iterator[None]:
     if not (always or os.environ.get(VARIABLE)):
         yield
         return
-    from prototorch.backends.core import KernelChoice
-    from prototorch.backends.cuda.backend import CudaBackend
-    from tests.cuda_fake.fake_cuda import use_fake_cuda
+    from prototorch.cuda.backend import CudaBackend
+    from prototorch.engine.backends.core import KernelChoice
+    from tests.cuda.fake.fake_cuda import use_fake_cuda
 
     with ExitStack() as stack:
         stack.enter_context(use_small_sizes())

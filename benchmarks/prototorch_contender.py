@@ -10,7 +10,7 @@ import numpy as np
 import prototorch as pt
 from benchmarks.contender import Contender, Setup, Weights
 from benchmarks.workloads import DECAY, EPOCH_RATE, MOMENTUM, RATE, Workload
-from prototorch.model import Model
+from prototorch.model.model import Model
 from prototorch.spec import Spec
 from prototorch.train.step_inputs import LEARNING_RATE as RATE_INPUT
 from prototorch.train.step_inputs import PREDICT, SAMPLE_WEIGHT_PREFIX, STEP, TARGET_PREFIX, TRAIN, random_key

@@ -13,8 +13,6 @@ is `__all__`; `tests/test_public_names.py` holds it and those of the public modu
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from typing import Any
 
 from prototorch.errors import did_you_mean
@@ -24,15 +22,15 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 
 #: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {
-    "load_model": ("prototorch.load", "load_model"),
+    "load_model": ("prototorch.model.load", "load_model"),
     "read_weights": ("prototorch.interop.readers", "read_weights"),
     "save": ("prototorch.interop.tensor_files", "save"),
     "load": ("prototorch.interop.tensor_files", "load"),
-    "models": ("prototorch.models", ""),
-    "generate": ("prototorch.generation", "generate"),
+    "models": ("prototorch.model.shipped", ""),
+    "generate": ("prototorch.model.generation", "generate"),
     "Weights": ("prototorch.interop.weight_sets.weights_block", "Weights"),
-    "Model": ("prototorch.model", "Model"),
-    "Sequential": ("prototorch.sequential", "SequentialModel"),
+    "Model": ("prototorch.model.model", "Model"),
+    "Sequential": ("prototorch.model.sequential", "SequentialModel"),
     "Input": ("prototorch.static.symbols", "Input"),
     "Variable": ("prototorch.static.variable", "GraphVariable"),
     "Graph": ("prototorch.static.graph", "StaticGraph"),
@@ -102,15 +100,3 @@ def _tensor_names() -> dict[str, Any]:
 
 def __dir__() -> list[str]:
     return sorted([*_PUBLIC, *_tensor_names(), *(name for name in globals() if name.startswith("__"))])
-
-
-class _Package(types.ModuleType):
-    """The package's module, in which `load` is always the function: an import of the file of this name does not
-    replace it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "load" or not isinstance(value, types.ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -29,8 +29,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NoReturn
 
-from prototorch.confusables import describe_character, skeleton
-from prototorch.terminal import escape_controls
+from prototorch.base.confusables import describe_character, skeleton
+from prototorch.base.terminal import escape_controls
 
 __all__ = [
     "BackendError",

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prototorch.checking import check_model
 from prototorch.cli.main import group
 from prototorch.errors import TextError
-from prototorch.load import model_from_text
+from prototorch.model.diagnose import check_model
+from prototorch.model.load import model_from_text
 from prototorch.schema.python_imports import allow_python
 from prototorch.text.reader import parse
 

@@ -3,9 +3,9 @@
 import pytest
 
 from prototorch import layers
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness import CHECKS, cases
 from prototorch.layers.base import Layer
-from prototorch.testing import CHECKS, cases
 
 SHIPPED = [c for c in Layer.members().values() if c.__module__.startswith(layers.__name__)]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prototorch.load import load_model
+from prototorch.model.load import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from prototorch.backends.cpu import native
+from prototorch.engine.backends.cpu import native
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ for line in Path("commands.txt").read_text().splitlines():
 def test_there_is_a_file_of_every_kind():
     folders = {Path(path).parent.as_posix().removeprefix("prototorch/") for path, _ in FILES}
     assert folders >= {"layers", "ops", "optimizers", "losses", "graph/passes", "cli/commands"}
-    assert any(folder.startswith("backends/cpu/native/kernels/") for folder in folders)
+    assert any(folder.startswith("engine/backends/cpu/native/kernels/") for folder in folders)
 
 
 def uses(kind: str) -> list[str]:

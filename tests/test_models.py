@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.checking import summary
-from prototorch.load import model_from_text
-from prototorch.package_files import shipped_models
+from prototorch.base.package_files import shipped_models
+from prototorch.model.diagnose import summary
+from prototorch.model.load import model_from_text
 from prototorch.text.loader import load_text
 from prototorch.text.reader import parse
 from prototorch.text.writer import format_document

@@ -29,22 +29,22 @@ METHODS = {"extractall", "unpack_archive", "exec_module", "load_module", "LoadLi
 ALLOWED = {
     (
         "subprocess",
-        "backends/cpu/native/compile_workers.py",
+        "engine/backends/cpu/native/compile_workers.py",
     ): "starts this package's own compiling process, without a shell",
-    ("ctypes library", "backends/cpu/native/elf_loader.py"): "asks this process for memset, pow and their like",
-    ("ctypes library", "backends/cuda/driver.py"): "asks NVIDIA's driver, under its fixed name, for its version",
-    ("ctypes library", "backends/cuda/cudart.py"): "loads CUDA's runtime, of a fixed name or of pip's package",
-    ("load_module", "backends/cuda/cupy_device.py"): "compiles this package's own CUDA sources",
-    ("load_module", "backends/cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
-    ("load_module", "testing/fake_device.py"): "stands in for that in tests",
-    ("subprocess", "storage/reading_process.py"): "starts this package's own reading processes, without a shell",
+    ("ctypes library", "engine/backends/cpu/native/elf_loader.py"): "asks this process for memset, pow and their like",
+    ("ctypes library", "cuda/driver.py"): "asks NVIDIA's driver, under its fixed name, for its version",
+    ("ctypes library", "cuda/cudart.py"): "loads CUDA's runtime, of a fixed name or of pip's package",
+    ("load_module", "cuda/cupy_device.py"): "compiles this package's own CUDA sources",
+    ("load_module", "cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
+    ("load_module", "engine/harness/fake_device.py"): "stands in for that in tests",
+    ("subprocess", "engine/storage/reading_process.py"): "starts this package's own reading processes, without a shell",
     ("subprocess", "caffe/draw.py"): "starts graphviz' dot, without a shell, where the caller asks for a picture",
-    ("compile", "load.py"): "Keras' argument of load_model, which is never called",
+    ("compile", "model/load.py"): "Keras' argument of load_model, which is never called",
     ("types.FunctionType", "compiler/guards.py"): "asks of which type a value of the user's program is",
     ("types.CodeType", "compiler/own_code.py"): "names the type of an argument, and asks for it",
-    ("h5py.File", "storage/hdf5_encoder.py"): "writes into memory",
-    ("h5py.File", "storage/hdf5_validator.py"): "names the type of an argument",
-    ("h5py.File", "storage/hdf5_sandbox.py"): "runs in the sandboxed process alone",
+    ("h5py.File", "engine/storage/hdf5_encoder.py"): "writes into memory",
+    ("h5py.File", "engine/storage/hdf5_validator.py"): "names the type of an argument",
+    ("h5py.File", "engine/storage/hdf5_sandbox.py"): "runs in the sandboxed process alone",
     ("import by name", "schema/python_imports.py"): "runs what a text names, where the caller allows it",
     ("import by name", "__init__.py"): "a table in that file",
     ("import by name", "interop/onnx/__init__.py"): "the two modules that callers in this package name",
@@ -53,7 +53,7 @@ ALLOWED = {
     ("import by name", "nn/__init__.py"): "a table in that file",
     ("import by name", "nn/collect.py"): "the modules that lie in a package's own folder",
     ("import by name", "schema/namespace.py"): "the modules that lie in a package's own folder",
-    ("import by name", "backends/cpu/native/__init__.py"): "the modules that lie in a package's own folder",
+    ("import by name", "engine/backends/cpu/native/__init__.py"): "the modules that lie in a package's own folder",
 }
 
 
@@ -196,7 +196,7 @@ def test_the_check_finds_what_it_looks_for(source, rule):
 def test_the_check_leaves_harmless_code_alone():
     source = """
 import re, json, numpy as np
-from prototorch.model import Model
+from prototorch.model.model import Model
 pattern = re.compile("x")
 Model().compile(loss="mse")
 np.load(path, allow_pickle=False)

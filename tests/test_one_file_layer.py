@@ -9,9 +9,9 @@ import pytest
 import prototorch as pt
 from prototorch import tensor
 from prototorch.eager.layer_call import weights_of
+from prototorch.engine.harness import CHECKS, check_layer, temporary_definitions
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.layers import Dense
-from prototorch.testing import CHECKS, check_layer, temporary_definitions
-from prototorch.testing.parse_example import parse_layer
 
 SOURCE = '''
 """Swish with a trained factor."""

@@ -10,7 +10,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import TextError, did_you_mean
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 HEAD = 'input { name: "x"  shape: [4] }\nDense { units: 2 }\n'
 

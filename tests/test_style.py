@@ -16,7 +16,7 @@ FOLDERS = ("prototorch", "tests", "benchmarks", "examples")
 MAX_LINES, MEDIAN_LINES = 400, 115
 #: longer files, each with its reason
 LARGE = {
-    "tests/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
+    "tests/engine/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
 }
 
 

@@ -17,8 +17,8 @@ FIRST_CHECKS = (
     ("calls", 45), ("attention", 60), ("properties", 20), ("libraries", 30), ("convolutions", 60), ("captured", 60),
     ("products", 40), ("memory", 60), ("preparing", 90),
 )  # fmt: skip
-#: files of tests/gpu that have a step of their own: the longest, and one that imports PyTorch, which would load what
-#: the others must find alone
+#: files of tests/cuda/gpu that have a step of their own: the longest, and one that imports PyTorch, which would load
+#: what the others must find alone
 SEPARATE = ("test_gpu_layers.py", "test_gpu_op_db.py")
 #: of each process of tests, of which there is one a processor
 ONE_THREAD = tuple((f"{name}_THREADS", "1") for name in ("PROTOTORCH", "OMP_NUM", "OPENBLAS_NUM", "MKL_NUM"))
@@ -59,16 +59,16 @@ def _sanitizer(tool: str, count: int, limit: float) -> Step:
 
 def _training_files() -> list[str]:
     files = sorted(p.name for p in (ROOT / "tests" / "gpu").glob("test_*.py") if p.name not in SEPARATE)
-    return [f"tests/gpu/{name}" for name in files]
+    return [f"tests/cuda/gpu/{name}" for name in files]
 
 
 STEPS = (
     Step("environment", 1, "Python, packages, imports", 60, ("-m", "benchmarks.device.environment"), required=True),
     Step("devices", 1, "prototorch devices", 30, ("-m", "prototorch", "devices")),
     *(_check(name, limit) for name, limit in FIRST_CHECKS),
-    _tests("tests-training", "tests/gpu without layers and samples", 200, *_training_files()),
-    _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/gpu/test_gpu_layers.py"),
-    _tests("tests-op-db", "tensors beside the CPU over PyTorch's samples", 420, "tests/gpu/test_gpu_op_db.py"),
+    _tests("tests-training", "tests/cuda/gpu without layers and samples", 200, *_training_files()),
+    _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/cuda/gpu/test_gpu_layers.py"),
+    _tests("tests-op-db", "tensors beside the CPU over PyTorch's samples", 420, "tests/cuda/gpu/test_gpu_op_db.py"),
     *ROWS,
     _profile("resnet50", "bf16"), _profile("transformer", "bf16"),
     *(_check(check, 50, part=4, least=20.0) for check in CANDIDATE_CHECKS),

@@ -1,6 +1,6 @@
 """A plugin of pytest: results are written as they come, so that a run that is ended loses none and can continue.
 
-    python -m pytest -p benchmarks.device.pytest_results --results FILE [--skip-finished FILE] [--spread N] tests/gpu
+    python -m pytest -p benchmarks.device.pytest_results --results FILE [--skip-finished FILE] [--spread N] FOLDER
 
 Lines of JSON: ``collected`` (all names, once), ``started``, and for each test ``outcome`` with its seconds, and the
 reason where it did not pass. With pytest-xdist the controlling process writes them.

@@ -39,7 +39,7 @@ def sanitizer_command(tool: str, count: int, folder: Path) -> list[str]:
     return [
         "compute-sanitizer", "--tool", tool, "--log-file", str(folder / LOG), "--error-exitcode", "86",
         "--print-limit", "200", "--target-processes", "application-only", "--report-api-errors", "no",
-        sys.executable, "-m", "benchmarks.device.run_tests", str(folder), "tests/gpu/test_gpu_layers.py",
+        sys.executable, "-m", "benchmarks.device.run_tests", str(folder), "tests/cuda/gpu/test_gpu_layers.py",
         "-k", "not plain", "--spread", str(count),
     ]  # fmt: skip
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch.caffe.blob import Blob
-from prototorch.data.caffe import BlobSource, open_blob_source
-from prototorch.data.caffe.opening import DATA_TYPES
-from prototorch.text.caffe.message import Message
+from prototorch.caffe.data import BlobSource, open_blob_source
+from prototorch.caffe.data.opening import DATA_TYPES
+from prototorch.caffe.text.message import Message
 
 __all__ = ["DataLayer", "open_data_layers"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.caffe.proto import caffe_pb2
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import UsageError
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["DotGraph", "draw_net", "draw_net_to_file", "get_pydot_graph"]
 

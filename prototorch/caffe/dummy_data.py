@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from prototorch.data.caffe.blob_source import BlobSource
+from prototorch.caffe.data.blob_source import BlobSource
+from prototorch.caffe.interop.caffe_net import CaffeLayer
 from prototorch.errors import ResourceError
 from prototorch.initializers import Initializer
 from prototorch.initializers.base import compute_fans
 from prototorch.initializers.constant import Constant, Ones, Zeros
-from prototorch.interop.caffe.caffe_net import CaffeLayer
 from prototorch.runtime.variables import total_bytes
 from prototorch.spec import Spec
 from prototorch.train.memory_estimate import format_bytes

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from prototorch.caffe.blob import Blob
-from prototorch.interop.caffe.caffe_net import CaffeLayer
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.storage.hdf5_image import encode_image
+from prototorch.caffe.interop.caffe_net import CaffeLayer
+from prototorch.engine.storage.atomic_write import write_bytes
+from prototorch.engine.storage.hdf5_image import encode_image
 from prototorch.train.output_paths import resolve_inside
 
 __all__ = ["FilterLayer", "HDF5OutputLayer", "HostLayer"]

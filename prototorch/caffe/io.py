@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from prototorch.caffe.image_resize import oversample, resize_image
+from prototorch.caffe.interop.blob_proto import blob_array, blob_diff
 from prototorch.caffe.proto import caffe_pb2
 from prototorch.caffe.proto.message_classes import message_class
 from prototorch.caffe.transformer import Transformer
 from prototorch.data.image_io import ImageReader
 from prototorch.errors import DataError, UsageError
-from prototorch.interop.caffe.blob_proto import blob_array, blob_diff
 
 __all__ = [
     "Transformer", "array_to_blobproto", "array_to_datum", "arraylist_to_blobprotovector_str", "blobproto_to_array",

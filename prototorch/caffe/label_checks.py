@@ -9,8 +9,8 @@ from math import prod
 import numpy as np
 
 from prototorch.caffe.blob import Blob
+from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
 from prototorch.errors import DataError
-from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
 
 __all__ = ["LabelCheck", "find_label_checks"]
 

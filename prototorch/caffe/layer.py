@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prototorch.caffe.blob import Blob
-from prototorch.text.caffe.message import Message
+from prototorch.caffe.text.message import Message
 
 __all__ = ["BlobList", "Layer"]
 

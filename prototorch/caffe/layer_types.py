@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototorch.interop.caffe import translate
-from prototorch.interop.caffe.site import known_types
+from prototorch.caffe.interop import translate
+from prototorch.caffe.interop.site import known_types
 
 __all__ = ["layer_type_list"]
 

@@ -10,17 +10,17 @@ from typing import Any, Self
 import numpy as np
 
 from prototorch.caffe.blob import Blob
+from prototorch.caffe.interop.net_weights import copy_weights
+from prototorch.caffe.interop.snapshot import write_caffemodel
 from prototorch.caffe.net_batches import forward_all, forward_backward_all
 from prototorch.caffe.net_indices import NetIndices
 from prototorch.caffe.param_blob import ParamBlob
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.reader import read_net_file
+from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import UsageError, WeightsError, did_you_mean
-from prototorch.interop.caffe.net_weights import copy_weights
-from prototorch.interop.caffe.snapshot import write_caffemodel
 from prototorch.interop.readers import read_weights
-from prototorch.storage.load_report import LoadReport
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_net_file
 
 __all__ = ["TEST", "TRAIN", "Net"]
 

@@ -12,17 +12,17 @@ from prototorch.caffe.data_layers import DataLayer, open_data_layers
 from prototorch.caffe.dummy_data import DummyDataSource, check_values_fit
 from prototorch.caffe.execution import Execution
 from prototorch.caffe.host_layers import FilterLayer, HDF5OutputLayer, HostLayer
+from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
+from prototorch.caffe.interop.splits import insert_splits
+from prototorch.caffe.interop.translate import translate_net
 from prototorch.caffe.layer import BlobList, Layer
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_layer import PythonLayer, PythonLayers
 from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.settings import SETTINGS, current_backend, new_seed
+from prototorch.caffe.text.message import Message
 from prototorch.errors import ShapeError
-from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
-from prototorch.interop.caffe.splits import insert_splits
-from prototorch.interop.caffe.translate import translate_net
 from prototorch.runtime.variables import Variables, initial_value, total_bytes
-from prototorch.text.caffe.message import Message
 from prototorch.train.memory_estimate import weights_memory_error
 from prototorch.train.output_paths import default_run_dir
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from prototorch.caffe.proto.message_classes import message_class
+from prototorch.caffe.text.message_types import message_names, message_type
 from prototorch.errors import UsageError, did_you_mean
-from prototorch.text.caffe.message_types import message_names, message_type
 
 __all__ = ["Function", "NetSpec", "Top", "layers", "params", "to_proto"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from prototorch.caffe.blob import BlobShape
+from prototorch.caffe.interop.caffe_net import CaffeParam
 from prototorch.errors import UsageError
-from prototorch.interop.caffe.caffe_net import CaffeParam
 from prototorch.runtime.variables import Variables
 
 __all__ = ["ParamBlob"]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.caffe.host_layers import HostLayer
+from prototorch.caffe.interop.caffe_net import CaffeNet, CaffeParam
 from prototorch.caffe.python_layer import PythonLayer
-from prototorch.interop.caffe.caffe_net import CaffeNet, CaffeParam
 from prototorch.interop.layouts import WeightLayout
 from prototorch.interop.transforms import Transform
 

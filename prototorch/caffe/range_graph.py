@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from prototorch import ops
+from prototorch.caffe.interop.backward_flags import BackwardFlags
+from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.trace import Trace, trace_node
-from prototorch.interop.caffe.backward_flags import BackwardFlags
-from prototorch.interop.caffe.caffe_net import CaffeLayer, CaffeNet
 from prototorch.ops.core import backward_pass, use_interpreter
 
 __all__ = ["DIFF_PREFIX", "ForwardRange", "RangeGradients", "record_backward", "record_forward"]

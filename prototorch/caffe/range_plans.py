@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executor import Executor
 from prototorch.caffe.cut_graph import BackwardGraph, cut_backward
+from prototorch.caffe.interop.backward_flags import BackwardFlags
+from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.range_graph import DIFF_PREFIX, RangeGradients, record_backward, record_forward
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executor import Executor
 from prototorch.graph.ir import Value
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import RANDOM_KEY
-from prototorch.interop.caffe.backward_flags import BackwardFlags
-from prototorch.interop.caffe.caffe_net import CaffeNet
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.train.memory_estimate import check_plan_fits

@@ -7,10 +7,10 @@ import os
 import sys
 from dataclasses import dataclass
 
-from prototorch.backends.core import Backend
-from prototorch.backends.cuda.availability import missing_gpu_reason
-from prototorch.backends.device_name import parse_device
-from prototorch.backends.devices import backend_for
+from prototorch.cuda.availability import missing_gpu_reason
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.device_name import parse_device
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import BackendError, ModelWarning, warn_user
 
 __all__ = [

@@ -7,9 +7,9 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.mistakes import fail_at
 from prototorch.errors import ModelWarning, UsageError, warn_user
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.mistakes import fail_at
 from prototorch.train.output_paths import resolve_inside
 
 __all__ = ["SnapshotPrefix", "snapshot_prefix"]

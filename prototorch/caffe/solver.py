@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from prototorch.caffe.data.file_search import FileSearch
+from prototorch.caffe.interop.solver_fields import LearningRate, check_solver, translate_optimizer
 from prototorch.caffe.net import Net
 from prototorch.caffe.settings import log, new_seed
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
@@ -19,11 +21,9 @@ from prototorch.caffe.solver_nets import NetSource, find_test_nets, find_train_n
 from prototorch.caffe.solver_param import SolverParam
 from prototorch.caffe.solver_snapshot import load_weights, restore_snapshot, snapshot_names, write_snapshot
 from prototorch.caffe.solver_test import TestResult, run_test
-from prototorch.data.caffe.file_search import FileSearch
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.reader import read_solver_file
 from prototorch.data.read_limits import ReadLimits
-from prototorch.interop.caffe.solver_fields import LearningRate, check_solver, translate_optimizer
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.reader import read_solver_file
 
 __all__ = [
     "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "NesterovSolver", "RMSPropSolver", "SGDSolver", "Solver",

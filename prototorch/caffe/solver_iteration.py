@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototorch.caffe.net import Net
 from prototorch.caffe.solver_step import SolverStep
 from prototorch.caffe.solver_update import SolverUpdate
-from prototorch.text.caffe.message import Message
+from prototorch.caffe.text.message import Message
 
 __all__ = ["SolverIteration"]
 

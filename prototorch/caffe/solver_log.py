@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from prototorch.interop.caffe.caffe_net import CaffeNet
+from prototorch.caffe.interop.caffe_net import CaffeNet
 
 __all__ = ["SmoothedLoss", "SolverLog", "output_lines"]
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prototorch.data.caffe.file_search import FileSearch
+from prototorch.caffe.data.file_search import FileSearch
+from prototorch.caffe.interop.named_net import read_named_net
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.mistakes import fail_at
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.upgrade import upgrade_net
 from prototorch.errors import DataError
-from prototorch.interop.caffe.named_net import read_named_net
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.mistakes import fail_at
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.upgrade import upgrade_net
 
 __all__ = ["NetSource", "find_test_nets", "find_train_net"]
 

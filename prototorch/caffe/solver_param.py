@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.text.caffe.message import Message
+from prototorch.caffe.text.message import Message
 
 __all__ = ["SolverParam"]
 

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
+from prototorch.caffe.data.file_search import FileSearch
+from prototorch.caffe.interop.caffe_net import CaffeParam
+from prototorch.caffe.interop.net_weights import copy_weights
+from prototorch.caffe.interop.snapshot import write_caffemodel
+from prototorch.caffe.interop.solver_fields import HISTORY_SLOTS
+from prototorch.caffe.interop.solver_state import SolverState, read_solver_state, write_solver_state
 from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.solver_step import owned_params
-from prototorch.data.caffe.file_search import FileSearch
+from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import DataError, ModelFileError, UsageError, WeightsError
-from prototorch.interop.caffe.caffe_net import CaffeParam
-from prototorch.interop.caffe.net_weights import copy_weights
-from prototorch.interop.caffe.snapshot import write_caffemodel
-from prototorch.interop.caffe.solver_fields import HISTORY_SLOTS
-from prototorch.interop.caffe.solver_state import SolverState, read_solver_state, write_solver_state
 from prototorch.interop.readers import read_weights
 from prototorch.runtime.variables import SLOT_PREFIX
-from prototorch.storage.load_report import LoadReport
 
 __all__ = ["load_weights", "read_history", "restore_snapshot", "snapshot_names", "write_snapshot"]
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import LOSS
+from prototorch.caffe.interop.backward_flags import find_backward_flags
+from prototorch.caffe.interop.caffe_net import CaffeNet, CaffeParam
+from prototorch.caffe.interop.solver_fields import translate_optimizer
+from prototorch.caffe.text.message import Message
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import LOSS
 from prototorch.errors import TrainingError, UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import RANDOM_KEY, Trace
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.caffe.backward_flags import find_backward_flags
-from prototorch.interop.caffe.caffe_net import CaffeNet, CaffeParam
-from prototorch.interop.caffe.solver_fields import translate_optimizer
 from prototorch.layers import AddLoss, StopGradient
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.text.caffe.message import Message
 from prototorch.train.config import Compile
 from prototorch.train.nan_diagnosis import NonFiniteStepError, raise_if_not_finite
 from prototorch.train.plan_cache import PlanCache

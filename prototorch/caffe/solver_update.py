@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.caffe.interop.solver_fields import HISTORY_SLOTS
 from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.solver_step import SolverStep, input_specs
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
-from prototorch.interop.caffe.solver_fields import HISTORY_SLOTS
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.step_inputs import GRADIENT_PREFIX, LEARNING_RATE, STEP

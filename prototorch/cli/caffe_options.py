@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.errors import FileError, UsageError
-from prototorch.load import check_text_file, find_model_file, is_saved
+from prototorch.model.load import check_text_file, find_model_file, is_saved
 from prototorch.schema.python_imports import is_python_allowed
-from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
 __all__ = [

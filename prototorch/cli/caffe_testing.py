@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 import numpy as np
 
+from prototorch.caffe.data.file_search import FileSearch
 from prototorch.caffe.net import Net
 from prototorch.caffe.solver_log import output_lines
 from prototorch.caffe.solver_snapshot import load_weights
 from prototorch.caffe.solver_test import run_test
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.reader import read_net_file
 from prototorch.cli.options import print_json, to_json_types
-from prototorch.data.caffe.file_search import FileSearch
 from prototorch.errors import UsageError
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_net_file
 
 __all__ = ["test_net"]
 

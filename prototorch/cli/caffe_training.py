@@ -15,16 +15,16 @@ from typing import Any
 
 import click
 
-from prototorch.backends.device_name import parse_device
 from prototorch.caffe.settings import set_device, set_mode_cpu, set_mode_gpu
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver import NONE, SNAPSHOT, STOP, Solver, get_solver
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.reader import read_solver_file
 from prototorch.cli.options import print_json, to_json_types
+from prototorch.engine.backends.device_name import parse_device
+from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import UsageError
 from prototorch.schema.python_imports import is_python_allowed
-from prototorch.storage.run_folder import RunFolder
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.reader import read_solver_file
 from prototorch.train.output_paths import default_run_dir
 from prototorch.train.progress import format_duration
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
+from prototorch.caffe.interop.image_inputs import ImageInput, channels_of, read_class_names, read_mean
+from prototorch.caffe.interop.net_text import read_prediction_net
+from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.errors import UsageError
-from prototorch.interop.caffe.image_inputs import ImageInput, channels_of, read_class_names, read_mean
-from prototorch.interop.caffe.net_text import read_prediction_net
 from prototorch.layers.base import Layer
-from prototorch.load import check_text_file, find_model_file, is_saved
-from prototorch.model import Model
-from prototorch.prediction import is_table
+from prototorch.model.load import check_text_file, find_model_file, is_saved
+from prototorch.model.model import Model
+from prototorch.model.prediction import is_table
 from prototorch.schema.patterns import matches
-from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
 __all__ = ["find_blobs", "image_options", "is_caffe_net", "prepare_images"]

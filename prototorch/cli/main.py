@@ -14,11 +14,11 @@ from typing import TextIO
 import click
 
 import prototorch
+from prototorch.base.terminal import escaped_output
 from prototorch.cli import commands
 from prototorch.cli.installation import installation_warning, is_overwritten, overwritten_message
 from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError, ResourceError, UsageError, did_you_mean
-from prototorch.terminal import escaped_output
 
 _SIGPIPE = 13  # as the shell counts a tool that wrote to a closed pipe; not every system has the signal
 
@@ -65,7 +65,7 @@ def group() -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line, and exit. A PrototorchError becomes its message and its exit code, a warning one line; what
-    a terminal would obey is shown as escapes (see `prototorch.terminal`)."""
+    a terminal would obey is shown as escapes (see `prototorch.base.terminal`)."""
     with escaped_output():
         if is_overwritten():
             click.echo(f"prototorch: {overwritten_message()}", err=True)

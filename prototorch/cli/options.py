@@ -10,13 +10,13 @@ from typing import Any, Literal
 import click
 import numpy as np
 
-from prototorch.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 from prototorch.data.data_block import Data
 from prototorch.data.sources import describe_source
+from prototorch.engine.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 from prototorch.errors import UsageError
 from prototorch.interop.weight_sets.weights_block import Weights
-from prototorch.load import find_model_file, is_saved, load_model
-from prototorch.model import Model
+from prototorch.model.load import find_model_file, is_saved, load_model
+from prototorch.model.model import Model
 from prototorch.schema.python_imports import allow_python
 
 _ALLOW_READ = "prototorch.allow_read"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import click
 
+from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import PrototorchError, UsageError
 from prototorch.graph.net import Net
-from prototorch.load import load_saved, model_from_text
-from prototorch.model import Model
+from prototorch.model.load import load_saved, model_from_text
+from prototorch.model.model import Model
 from prototorch.schema import Block
-from prototorch.storage.run_folder import RunFolder
 from prototorch.train.output_paths import default_run_dir
 
 __all__ = ["load_snapshot", "open_run_folder"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prototorch.data.loader import Loader
-from prototorch.model import Model
+from prototorch.model.model import Model
 from prototorch.train.builtin_callbacks import History
 from prototorch.train.progress import format_logs
 

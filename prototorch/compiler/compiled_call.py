@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
 from prototorch.compiler.gradient import CompiledGradient
 from prototorch.compiler.guards import Guards
 from prototorch.compiler.plan_run import PlanRun, check_memory, shares_memory
@@ -18,6 +17,7 @@ from prototorch.compiler.trace_result import ResultTensor, TraceResult
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.view_info import ViewInfo
+from prototorch.engine.backends.core import Backend
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.ops.view_update import array_view

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.backends.core import Backend
 from prototorch.compiler.plan_run import PlanRun
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -17,6 +16,7 @@ from prototorch.eager.function import Function
 from prototorch.eager.grad_mode import recording
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor, make_tensor
+from prototorch.engine.backends.core import Backend
 from prototorch.errors import GradientError, UsageError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.plan import make_plan

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.devices import backend_for
 from prototorch.eager.interpreter import EagerInterpreter
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import ResourceError
 from prototorch.graph.plan import Plan
 from prototorch.runtime.executor import make_executor

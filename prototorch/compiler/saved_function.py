@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.devices import backend_for
-from prototorch.backends.host_memory import check_free
 from prototorch.compiler.saved_graph import decode_graph, encode_graph, unify
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -19,12 +17,14 @@ from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
+from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.backends.host_memory import check_free
+from prototorch.engine.storage import container
+from prototorch.engine.storage.checkpoint import check_ending
 from prototorch.errors import ModelFileError, ShapeError, UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
-from prototorch.storage import container
-from prototorch.storage.checkpoint import check_ending
 
 __all__ = ["LoadedFunction", "load_compiled", "save_function"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.backends.cuda import availability
+from prototorch.cuda import availability
 from prototorch.eager.device import Device, as_device, current_gpu
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.errors import BackendError, UsageError

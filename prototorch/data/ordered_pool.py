@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from prototorch.backends.cpu.worker_pool import single_threaded
+from prototorch.engine.backends.cpu.worker_pool import single_threaded
 from prototorch.errors import DataError
 
 __all__ = ["InlinePool", "OrderedPool", "closing", "map_in_threads"]

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from prototorch.base.terminal import escape_line
 from prototorch.errors import DataError, ResourceError
-from prototorch.terminal import escape_line
 
 __all__ = [
     "DEFLATE_RATIO",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from prototorch.backends.device_name import MAX_NUMBER, parse_device, suggest_device
+from prototorch.engine.backends.device_name import MAX_NUMBER, parse_device, suggest_device
 from prototorch.errors import UsageError
 
 __all__ = ["CPU", "Device", "as_device", "current_gpu"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.precision import numpy_dtype
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.spec import FLOAT_DTYPES, Spec
 

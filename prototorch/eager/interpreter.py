@@ -9,10 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.cpu import eager_backend
-from prototorch.backends.cpu.worker_pool import NumpyRunContext
-from prototorch.backends.devices import backend_for
 from prototorch.eager.device import CPU, Device, as_device, current_gpu
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
@@ -25,6 +21,10 @@ from prototorch.eager.tape import entry_class
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.tracing import active_trace
 from prototorch.eager.view_info import ViewInfo
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.cpu import eager_backend
+from prototorch.engine.backends.cpu.worker_pool import NumpyRunContext
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, set_default_interpreter
 from prototorch.ops.lazy_array import LazyArray

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextvars import Context
 
-from prototorch.backends.cpu.worker_pool import NumpyRunContext
+from prototorch.engine.backends.cpu.worker_pool import NumpyRunContext
 
 __all__ = ["ALREADY_ENTERED", "kernel_context"]
 

@@ -19,7 +19,6 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.backends.host_memory import check_free
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import cpu_interpreter
@@ -29,6 +28,7 @@ from prototorch.eager.registry import tensor_method
 from prototorch.eager.storage import Storage, VariableStorage
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import outside_trace
+from prototorch.engine.backends.host_memory import check_free
 from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans

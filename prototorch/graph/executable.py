@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.executable_plan import Buffer, ExecutablePlan, ExecutableStep, PersistentTensor
+from prototorch.engine.backends.executable_plan import Buffer, ExecutablePlan, ExecutableStep, PersistentTensor
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.plan import Plan
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.backends.precision import numpy_dtype
+from prototorch.engine.backends.precision import numpy_dtype
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast
 from prototorch.ops.facts import PrecisionClass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from prototorch.base.terminal import escape_line
 from prototorch.errors import UsageError
 from prototorch.schema.python_imports import (
     HOW_TO_ALLOW,
@@ -13,7 +14,6 @@ from prototorch.schema.python_imports import (
     module_location,
     register_layers,
 )
-from prototorch.terminal import escape_line
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
 from prototorch.text.syntax_tree import Document, Field, InvalidValue

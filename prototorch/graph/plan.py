@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import StepSpec
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import StepSpec
 from prototorch.graph.allocation import Allocation, plan_memory
 from prototorch.graph.ir import SETUP, Graph, Value
 from prototorch.graph.liveness import Step

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.engine.backends.cpu.worker_pool import parallel_for
 from prototorch.errors import ShapeError
 from prototorch.initializers.base import Initializer
 from prototorch.schema import field

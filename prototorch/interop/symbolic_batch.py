@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.net import LayerNode, Net

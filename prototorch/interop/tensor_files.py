@@ -19,6 +19,7 @@ from prototorch.eager.device import as_device
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.interop.readers import read_weights
 from prototorch.interop.readers.torch_container import make_weight_file
@@ -27,7 +28,6 @@ from prototorch.interop.readers.torch_zip import open_archive
 from prototorch.interop.writers import safetensors_file
 from prototorch.interop.writers.torch_file import write_value
 from prototorch.nn.module import Module
-from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["load", "save"]
 

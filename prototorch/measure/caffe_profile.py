@@ -7,23 +7,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.interop.caffe_net import CaffeNet
+from prototorch.caffe.interop.prediction_layers import DATA_TYPES, is_measure
+from prototorch.caffe.interop.shape_settings import shape_settings
+from prototorch.caffe.interop.splits import insert_splits
+from prototorch.caffe.interop.translate import translate_net
 from prototorch.caffe.settings import current_backend
 from prototorch.caffe.solver_step import SolverStep
-from prototorch.data.caffe import open_blob_source
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.reader import read_net_file
 from prototorch.errors import DataError, UsageError
 from prototorch.graph.plan_printer import describe_plan
-from prototorch.interop.caffe.caffe_net import CaffeNet
-from prototorch.interop.caffe.prediction_layers import DATA_TYPES, is_measure
-from prototorch.interop.caffe.shape_settings import shape_settings
-from prototorch.interop.caffe.splits import insert_splits
-from prototorch.interop.caffe.translate import translate_net
 from prototorch.measure.machine import measure_peaks
 from prototorch.measure.profile import Profile, build_profile
 from prototorch.runtime.plan_timing import time_plan
 from prototorch.runtime.variables import Variables, initial_value
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_net_file
 from prototorch.train.step_inputs import TRAIN
 from prototorch.train.synthetic_batch import make_synthetic_batch
 

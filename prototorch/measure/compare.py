@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.checking import default_batch_size, resolve_phase
 from prototorch.errors import BackendError, UsageError
 from prototorch.interop import torch_module
-from prototorch.model import Model
+from prototorch.model.diagnose import default_batch_size, resolve_phase
+from prototorch.model.model import Model
 from prototorch.optimizers.sgd import SGD
 from prototorch.spec import Spec
 from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.backends.devices import CUDNN_VAR, describe_devices
+from prototorch.engine.backends.devices import CUDNN_VAR, describe_devices
 from prototorch.errors import BackendError, PrototorchError, ResourceError, UsageError
 from prototorch.measure.profile import Profile, profile_step
 from prototorch.measure.table import align_columns, format_ms
-from prototorch.model import Model
+from prototorch.model.model import Model
 
 __all__ = ["Contender", "DeviceColumn", "DeviceComparison", "compare_devices", "without_cudnn_context"]
 

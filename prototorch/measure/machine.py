@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.cpu import worker_pool
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.cpu import worker_pool
 from prototorch.ops.elementwise import negative
 from prototorch.ops.linear import matmul
 from prototorch.spec import Spec

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from prototorch.checking import default_batch_size, resolve_phase
 from prototorch.graph.cost import Cost, estimate_cost
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan
 from prototorch.graph.plan_printer import PlanDescription, PlannedStep, describe_plan
 from prototorch.measure.machine import Peaks, measure_peaks
-from prototorch.model import Model
+from prototorch.model.diagnose import default_batch_size, resolve_phase
+from prototorch.model.model import Model
 from prototorch.runtime.plan_timing import PlanTiming, StepTime, time_plan
 from prototorch.train.memory_estimate import bytes_by_layer, bytes_by_purpose
 from prototorch.train.step_inputs import PREDICT

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prototorch.backends.cpu.native import unavailable_reason
-from prototorch.checking import default_batch_size, resolve_phase
+from prototorch.engine.backends.cpu.native import unavailable_reason
 from prototorch.errors import BackendError
-from prototorch.model import Model
+from prototorch.model.diagnose import default_batch_size, resolve_phase
+from prototorch.model.model import Model
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import step_specs
 

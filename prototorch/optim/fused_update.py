@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.devices import backend_for
-from prototorch.backends.registry import KernelFn
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.backends.registry import KernelFn
 from prototorch.ops.fused import fused
 from prototorch.optim.formula import Formula, coefficient_dtype, record_formula
 from prototorch.spec import Spec

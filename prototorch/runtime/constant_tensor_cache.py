@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from prototorch.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.executable_plan import ExecutablePlan
 from prototorch.runtime.versions import Version, VersionTracker
 
 __all__ = ["CachedTensor", "ConstantTensorCache"]

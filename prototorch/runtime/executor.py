@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executor import Executor
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executor import Executor
 from prototorch.graph.executable import make_executable
 from prototorch.graph.plan import Plan
 from prototorch.runtime.variables import Variables

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
-from prototorch.backends.executor import Executor, StepTime
+from prototorch.engine.backends.executor import Executor, StepTime
 
 __all__ = ["PlanTiming", "StepTime", "time_plan"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.executable_plan import ExecutablePlan
 from prototorch.runtime.constant_tensor_cache import ConstantTensorCache
 from prototorch.runtime.versions import Snapshot, Version, VersionTracker
 

@@ -9,9 +9,9 @@ from zlib import crc32
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import ExecutablePlan
-from prototorch.backends.executor import StateMirror
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.executor import StateMirror
 from prototorch.errors import UsageError, WeightsError, did_you_mean
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Initializer

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
 
+from prototorch.base.terminal import escape_line
 from prototorch.errors import UsageError
 from prototorch.schema.block import Block
-from prototorch.terminal import escape_line
 
 __all__ = [
     "HOW_TO_ALLOW", "allow_python", "check_module_name", "import_of", "import_python_module", "is_python_allowed",

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from prototorch.backends import host_memory
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.eager.backward import run_backward
 from prototorch.eager.functions.creation import tensor
@@ -18,6 +17,7 @@ from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.layer_call import layer_state, training, weight_tensor
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
+from prototorch.engine.backends import host_memory
 from prototorch.errors import ResourceError, UsageError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor, calls_before
 from prototorch.graph.symbolic_functions import (

@@ -15,6 +15,7 @@ import numpy as np
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.layer_call import layer_state, weight_tensor
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, PrototorchError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor
 from prototorch.graph.symbolic_functions import (
@@ -32,7 +33,6 @@ from prototorch.static.evaluation import step_counts
 from prototorch.static.saving import FORMAT_VERSION, KIND
 from prototorch.static.symbols import Input
 from prototorch.static.variable import GraphVariable
-from prototorch.storage import container
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
 from prototorch.text.syntax_tree import Body

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from prototorch.eager.layer_call import layer_state
+from prototorch.engine.storage import container
+from prototorch.engine.storage.checkpoint import check_ending
 from prototorch.errors import UsageError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor
 from prototorch.graph.symbolic_functions import (
@@ -23,8 +25,6 @@ from prototorch.graph.symbolic_functions import (
 from prototorch.schema import Block
 from prototorch.static.arguments import encode_argument
 from prototorch.static.evaluation import step_counts
-from prototorch.storage import container
-from prototorch.storage.checkpoint import check_ending
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 

@@ -1,12 +1,10 @@
-"""The shipped harness: it tests any layer from its own examples.
+"""Tests of layers: the package's own harness, for layers of your own, too.
 
 from prototorch.testing import check_layer
+
 check_layer(MyLayer)
 """
 
-from prototorch.testing.case import Case, cases
-from prototorch.testing.checks import CHECKS
-from prototorch.testing.harness import check_layer
-from prototorch.testing.registry import temporary_definitions
+from prototorch.engine.harness import CHECKS, Case, cases, check_layer, temporary_definitions
 
 __all__ = ["CHECKS", "Case", "cases", "check_layer", "temporary_definitions"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from prototorch.confusables import INVISIBLE, describe_character, skeleton
+from prototorch.base.confusables import INVISIBLE, describe_character, skeleton
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Source, Span

@@ -20,8 +20,8 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternRE
 
+from prototorch.base.package_files import package_folder
 from prototorch.errors import FileError
-from prototorch.package_files import package_folder
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
 from prototorch.text.error_recovery import find_damaged_range, repair_token, starts_new_statement

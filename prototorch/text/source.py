@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from prototorch.terminal import escape_line
+from prototorch.base.terminal import escape_line
 
 _LINE = re.compile("\n")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.executor import Executor
 from prototorch.data.batch import BatchContext
 from prototorch.data.binding import BoundDataset
 from prototorch.data.dataset import Columns
+from prototorch.engine.backends.executor import Executor
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 from prototorch.train.class_weights import check_class_weights, sample_class_weights

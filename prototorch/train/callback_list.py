@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import UsageError
 from prototorch.schema.block_source import find_span
-from prototorch.storage.run_folder import RunFolder
 from prototorch.text.diagnostics import located
 from prototorch.train.callbacks import Callback, LambdaCallback
 from prototorch.train.log_names import LogNames

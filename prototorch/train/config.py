@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Literal
 
-from prototorch.backends.precision import MODEL_PRECISIONS
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
+from prototorch.engine.backends.precision import MODEL_PRECISIONS
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer

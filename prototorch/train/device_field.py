@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 from prototorch.eager.device import Device
+from prototorch.engine.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 from prototorch.schema import FieldType
 from prototorch.schema.validation import ValidationError
 

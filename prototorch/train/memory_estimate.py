@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.errors import ResourceError
 from prototorch.graph.memory_planner import align_up
 from prototorch.graph.net import Net

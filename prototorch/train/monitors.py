@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from prototorch.engine.storage.checkpoint import check_ending
 from prototorch.errors import UsageError
 from prototorch.metrics.base import Direction
 from prototorch.schema import field
-from prototorch.storage.checkpoint import check_ending
 from prototorch.train.callbacks import Callback, Logs, verbose_field
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import check_file_path, format_path

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import GUARD, LOSS
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import GUARD, LOSS
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import InputPreprocessing, Trace

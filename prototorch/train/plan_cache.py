@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
 from typing import Any
 
-from prototorch.backends.core import Backend
-from prototorch.backends.executor import Executor
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executor import Executor
 from prototorch.errors import ResourceError
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from prototorch import ops
-from prototorch.backends.core import Backend
-from prototorch.backends.executor import Executor
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executor import Executor
 from prototorch.errors import ModelError, ShapeError
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.net import Net

@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from prototorch.base.terminal import EscapingStream, escape_line
 from prototorch.errors import UsageError
-from prototorch.terminal import EscapingStream, escape_line
 from prototorch.train.callbacks import Callback, Logs
 from prototorch.train.profiler import DATA, data_wait_share
 

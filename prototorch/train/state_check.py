@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.core import Backend
-from prototorch.backends.devices import backend_for
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import warn_user
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
 from prototorch.spec import Spec

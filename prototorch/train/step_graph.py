@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from prototorch import ops
-from prototorch.backends.core import Backend
-from prototorch.backends.executable_plan import APPLY, GUARD, LOSS
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import APPLY, GUARD, LOSS
 from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
 from prototorch.graph.ir import Graph, Value

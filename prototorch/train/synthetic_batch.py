@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.executable_plan import ExecutablePlan
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache

@@ -15,7 +15,7 @@ from benchmarks.peers.torch_peer import TorchContender  # noqa: E402
 from benchmarks.prototorch_contender import PrototorchContender, build_model  # noqa: E402
 from benchmarks.table import ResultLine  # noqa: E402
 from benchmarks.workloads import WORKLOADS, make_images  # noqa: E402
-from prototorch.checking import summary  # noqa: E402
+from prototorch.model.diagnose import summary  # noqa: E402
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -8,7 +8,7 @@ import prototorch as pt
 from benchmarks.attention import run_side
 from benchmarks.eager_step import SMALL_SIZES, make_step
 from prototorch.eager import interpreter
-from tests.cuda_fake.fake_cuda import use_fake_cuda
+from tests.cuda.fake.fake_cuda import use_fake_cuda
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from benchmarks.gpu_rates import BEST, CARDS, SOBER, find_card, launch_seconds
 from benchmarks.gpu_recording_device import LaunchCost, graph_launches
 from benchmarks.gpu_roofline import predict
 from benchmarks.gpu_roofline_page import page
-from prototorch.backends.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
+from prototorch.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 
 ONE = (("strides", (1, 1)), ("pads", ((0, 0), (0, 0))), ("dilation", (1, 1)))
 

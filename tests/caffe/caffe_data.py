@@ -5,9 +5,9 @@ import io
 import numpy as np
 from PIL import Image
 
-from prototorch.data.caffe.datum import encode_datum
-from prototorch.data.caffe.lmdb_writer import write_lmdb
-from prototorch.text.caffe.message import Message
+from prototorch.caffe.data.datum import encode_datum
+from prototorch.caffe.data.lmdb_writer import write_lmdb
+from prototorch.caffe.text.message import Message
 
 
 def write_database(folder, records, file_format="LMDB"):

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from prototorch.caffe.net import Net
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_net_file
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.reader import read_net_file
 
 GOLDEN = Path(__file__).parent / "golden"
 CASE_NAMES = sorted(path.stem for path in (GOLDEN / "layers").glob("*.npz"))

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototorch.backends.cpu import cpu
+from prototorch.caffe.interop.caffe_net import CaffeNet
+from prototorch.caffe.interop.translate import translate_net
+from prototorch.caffe.text.net_state import filter_net
+from prototorch.caffe.text.reader import read_message
+from prototorch.caffe.text.upgrade import upgrade_net
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import Trace, trace_node
-from prototorch.interop.caffe.caffe_net import CaffeNet
-from prototorch.interop.caffe.translate import translate_net
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.text.caffe.net_state import filter_net
-from prototorch.text.caffe.reader import read_message
-from prototorch.text.caffe.upgrade import upgrade_net
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototorch.caffe.interop.wire import encode
+from prototorch.caffe.text.message import Message
 from prototorch.errors import TextError
-from prototorch.interop.caffe.wire import encode
-from prototorch.text.caffe.message import Message
 from tests.caffe import loss_oracles as oracle
 from tests.caffe.layer_runner import inputs_text, run_layer, translate
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.devices import backend_for
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import BackendError, ResourceError, ShapeError, UsageError, WeightsError
 
 MLP = """
@@ -283,6 +283,6 @@ def test_a_pass_that_does_not_fit_in_memory(tmp_path: Path) -> None:
 def test_dummy_data_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = """layer { name: "d" type: "DummyData" top: "d" top: "e"
       dummy_data_param { shape { dim: 2000000 dim: 1000 } shape { dim: 2 } } }"""
-    monkeypatch.setattr("prototorch.backends.host_memory.free_bytes", lambda: 2**30)
+    monkeypatch.setattr("prototorch.engine.backends.host_memory.free_bytes", lambda: 2**30)
     with pytest.raises(ResourceError, match=r"layer 'd' \(DummyData\): its tops need 7.5 GiB .* 1.0 GiB are free"):
         pt.caffe.Net(write(tmp_path, text), "TRAIN")

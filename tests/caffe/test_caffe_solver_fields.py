@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from prototorch import caffe
+from prototorch.caffe.interop.solver_fields import LearningRate, translate_schedule
 from prototorch.caffe.solver import get_solver
+from prototorch.caffe.text.reader import read_message
 from prototorch.errors import PrototorchError, TextError, TrainingError, WeightsError
-from prototorch.interop.caffe.solver_fields import LearningRate, translate_schedule
-from prototorch.text.caffe.reader import read_message
 from tests.caffe.golden import GOLDEN
 
 SOLVERS = GOLDEN / "solvers"

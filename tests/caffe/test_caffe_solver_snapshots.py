@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
+from prototorch.caffe.interop.solver_state import read_solver_state
 from prototorch.caffe.solver import get_solver
 from prototorch.caffe.solver_snapshot import read_history
 from prototorch.errors import ModelFileError, ModelWarning, TextError, UsageError, WeightsError
-from prototorch.interop.caffe.solver_state import read_solver_state
 from tests.caffe.golden import GOLDEN
 
 SOLVERS = GOLDEN / "solvers"

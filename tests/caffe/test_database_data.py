@@ -5,10 +5,10 @@ import time
 import numpy as np
 import pytest
 
+from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.data.datum import encode_image_file
+from prototorch.caffe.data.mean_file import encode_mean
 from prototorch.data import DataWarning
-from prototorch.data.caffe import open_blob_source
-from prototorch.data.caffe.datum import encode_image_file
-from prototorch.data.caffe.mean_file import encode_mean
 from prototorch.errors import DataError
 from tests.caffe.caffe_data import (
     data_layer,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-import prototorch.model  # registers the format
+import prototorch.model.model  # registers the format
+from prototorch.caffe.data.datum import encode_image_file
 from prototorch.data import open_source
-from prototorch.data.caffe.datum import encode_image_file
 from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.sources import SourceOptions

@@ -10,10 +10,10 @@ import lmdb
 import numpy as np
 import pytest
 
-from prototorch.data.caffe.databases import is_database, open_database
-from prototorch.data.caffe.lmdb_pages import META_BYTES
+from prototorch.caffe.data.databases import is_database, open_database
+from prototorch.caffe.data.lmdb_pages import META_BYTES
+from prototorch.engine.storage import reading_process
 from prototorch.errors import DataError, PrototorchError, ResourceError
-from prototorch.storage import reading_process
 from tests.caffe.caffe_data import write_database, write_own_lmdb
 
 FORMATS = ["LMDB", "LevelDB"]

@@ -4,10 +4,10 @@ import h5py
 import numpy as np
 import pytest
 
-from prototorch.data.caffe import hdf5_data, open_blob_source
+from prototorch.caffe.data import hdf5_data, open_blob_source
+from prototorch.caffe.text.message import Message
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError, ResourceError, UsageError
-from prototorch.text.caffe.message import Message
 
 
 @pytest.fixture

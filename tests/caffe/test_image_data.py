@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.data.image_list import read_image_list
+from prototorch.caffe.data.images import decode_image, resize_image
 from prototorch.data import DataWarning
-from prototorch.data.caffe import open_blob_source
-from prototorch.data.caffe.image_list import read_image_list
-from prototorch.data.caffe.images import decode_image, resize_image
 from prototorch.data.read_limits import ReadLimits
 from prototorch.errors import DataError, UsageError
 from tests.caffe.caffe_data import data_layer, image_bytes, images
@@ -199,7 +199,7 @@ def test_large_images_are_converted_in_blocks(monkeypatch):
     image = images(1, (3, 40, 50))[0]
     data = image_bytes(image)
     expected = resize_image(image, (33, 71)), decode_image(data, "x", "gray")
-    monkeypatch.setattr("prototorch.data.caffe.images._BLOCK_PIXELS", 160)
+    monkeypatch.setattr("prototorch.caffe.data.images._BLOCK_PIXELS", 160)
     np.testing.assert_array_equal(resize_image(image, (33, 71)), expected[0])
     np.testing.assert_array_equal(decode_image(data, "x", "gray"), expected[1])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.caffe_nets import steps_by_level
-from prototorch.backends.cpu import native
+from prototorch.engine.backends.cpu import native
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: [2, 3, 31, 31] } } }

@@ -7,11 +7,11 @@ import copy
 import numpy as np
 import pytest
 
+from prototorch.caffe.interop.wire import ProtobufError
 from prototorch.caffe.proto import caffe_pb2, text_format
 from prototorch.errors import TextError
-from prototorch.interop.caffe.wire import ProtobufError
 
-oracle = pytest.importorskip("tests.interop.caffe.protobuf_oracle")
+oracle = pytest.importorskip("tests.caffe.interop.protobuf_oracle")
 
 
 def _make_net(make, pb):

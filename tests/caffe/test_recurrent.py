@@ -178,7 +178,7 @@ def test_more_time_steps_than_a_net_may_have(tmp_path, monkeypatch):
 
     with pytest.raises(TextError, match=r"net.prototxt:3:9: layer 'l' \(LSTM\): .* 100,000 time steps; at most 10,000"):
         open_net(100_000)
-    monkeypatch.setattr("prototorch.interop.caffe.translate.MAX_NET_SIZE", 60)
+    monkeypatch.setattr("prototorch.caffe.interop.translate.MAX_NET_SIZE", 60)
     assert open_net(2).forward()["o"].shape == (2, 1, 1)
     with pytest.raises(TextError, match=r"layer 'l' \(LSTM\): the net has more than 60 ops and weights"):
         open_net(20)

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 
+from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.data.images import resize_image
+from prototorch.caffe.data.mean_file import encode_mean
+from prototorch.caffe.data.window_data import place_window
+from prototorch.caffe.data.window_list import read_window_list
 from prototorch.data import DataWarning
-from prototorch.data.caffe import open_blob_source
-from prototorch.data.caffe.images import resize_image
-from prototorch.data.caffe.mean_file import encode_mean
-from prototorch.data.caffe.window_data import place_window
-from prototorch.data.caffe.window_list import read_window_list
 from prototorch.errors import DataError
 from tests.caffe.caffe_data import data_layer, image_bytes, images
 

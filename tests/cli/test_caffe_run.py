@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prototorch.interop.caffe.solver_state import read_solver_state
+from prototorch.caffe.interop.solver_state import read_solver_state
 from tests.cli.test_commands import here, shell  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.cli.main import main
-from prototorch.interop.caffe.caffe_net import CaffeNet
 
 NET = """
 name: "n"
@@ -76,7 +76,7 @@ def test_the_mistakes_of_a_solver_are_checked(run, tmp_path):
 
 def test_a_summary_translates_the_net_once(run, monkeypatch):
     made = []
-    monkeypatch.setattr("prototorch.interop.caffe.translate.CaffeNet", _counting(made))
+    monkeypatch.setattr("prototorch.caffe.interop.translate.CaffeNet", _counting(made))
     assert run("summary", "net.prototxt", "--set", "data.shape=[2,5]")[0] == 0
     assert made == ["TEST"]
 

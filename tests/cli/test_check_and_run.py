@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from prototorch.cli import main
-from prototorch.training_checks import MAX_READ_BYTES
+from prototorch.model.fit_preconditions import MAX_READ_BYTES
 
 IMAGE = 'input { name: "image"  shape: [3, 32, 32] }\n'
 NET = 'Flatten { }\nDense { name: "logits"  units: 2 }\n'

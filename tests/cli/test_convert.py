@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 
 import prototorch as pt
 from prototorch.cli.main import group
-from prototorch.conversion import convert
-from prototorch.conversion.sources import WeightOptions
 from prototorch.errors import FileError, PrototorchError, UsageError, WeightsError
 from prototorch.interop import importers
+from prototorch.interop.conversion import convert
+from prototorch.interop.conversion.sources import WeightOptions
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers.model_format import ModelFormat
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 TEXT = """
 name: "net"

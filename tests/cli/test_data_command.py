@@ -8,11 +8,11 @@ import plyvel
 import pytest
 from PIL import Image
 
+from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.data.datum import encode_image_file, read_datum
+from prototorch.caffe.data.images import decode_image, resize_image
+from prototorch.caffe.data.mean_file import read_mean
 from prototorch.cli.main import main
-from prototorch.data.caffe import open_blob_source
-from prototorch.data.caffe.datum import encode_image_file, read_datum
-from prototorch.data.caffe.images import decode_image, resize_image
-from prototorch.data.caffe.mean_file import read_mean
 from tests.caffe.caffe_data import database_layer, datum_records, image_bytes, images, write_own_lmdb
 
 PIXELS = images(4, (3, 6, 7))

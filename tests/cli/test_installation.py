@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import prototorch
-from prototorch.backends.cuda.packages import REQUIREMENTS
 from prototorch.cli import installation, main
+from prototorch.cuda.packages import REQUIREMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

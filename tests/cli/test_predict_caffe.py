@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from prototorch.caffe.interop.image_inputs import read_mean
+from prototorch.caffe.interop.wire import encode
+from prototorch.caffe.text.message import Message
 from prototorch.cli import main
-from prototorch.interop.caffe.image_inputs import read_mean
-from prototorch.interop.caffe.wire import encode
-from prototorch.text.caffe.message import Message
 
 NET = """
 name: "pooled"

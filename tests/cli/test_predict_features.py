@@ -8,8 +8,8 @@ from PIL import Image
 
 import prototorch as pt
 from prototorch.cli import main
-from prototorch.load import model_from_text
-from prototorch.storage.array_writer import write_arrays
+from prototorch.engine.storage.array_writer import write_arrays
+from prototorch.model.load import model_from_text
 
 TEXT = """
 name: "net"

@@ -10,7 +10,7 @@ import pytest
 
 from prototorch.measure.device_comparison import DeviceColumn, DeviceComparison
 from tests.cli.test_time import quick, shell  # noqa: F401 - fixtures
-from tests.cuda_fake.fake_cuda import use_fake_cuda
+from tests.cuda.fake.fake_cuda import use_fake_cuda
 
 pytestmark = pytest.mark.usefixtures("quick")
 SHORT = ("lenet", "--batch", "2", "--steps", "1")

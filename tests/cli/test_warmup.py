@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from prototorch.backends.cpu.native import jit
 from prototorch.cli import main
-from prototorch.load import load_model
+from prototorch.engine.backends.cpu.native import jit
+from prototorch.model.load import load_model
 from prototorch.train.summary import step_specs
 
 

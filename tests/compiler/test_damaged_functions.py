@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import prototorch as pt
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, PrototorchError, ResourceError
-from prototorch.storage import container
 
 CONTENT: dict[str, Any] = {
     "graph": {"outputs": [0], "updates": {}, "nodes": [],

@@ -10,8 +10,8 @@ import pytest
 
 import prototorch as pt
 from prototorch import nn, optim
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, ShapeError, UsageError
-from prototorch.storage import container
 from tests.compiler.comparing import normal, same
 
 

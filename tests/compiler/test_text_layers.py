@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import prototorch as pt
-from prototorch.checking import check_model, describe_plan
 from prototorch.cli.main import group
 from prototorch.errors import ModelWarning, TextError
+from prototorch.model.diagnose import check_model, describe_plan
 from prototorch.schema.python_imports import allow_python
 
 CODE = '''

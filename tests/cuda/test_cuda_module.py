@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import prototorch as pt
-from prototorch.backends.devices import backend_for
 from prototorch.eager.device import Device, current_gpu
 from prototorch.eager.interpreter import EagerInterpreter
+from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import BackendError, UsageError
-from tests.cuda_fake.fake_gpu import fake_backend
+from tests.cuda.fake.fake_gpu import fake_backend
 
 without_gpu = pytest.mark.skipif(pt.cuda.is_available(), reason="this machine has a GPU")
 

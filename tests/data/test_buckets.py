@@ -9,7 +9,7 @@ import prototorch as pt
 from prototorch.data.loader import Loader
 from prototorch.data.token_dataset import TokenDataset, TokenSequences
 from prototorch.errors import DataError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 NET = """
 input { name: "text"  shape: [none]  dtype: int32 }

@@ -10,13 +10,13 @@ import pytest
 from PIL import Image
 
 import prototorch as pt
-from prototorch.checking import check_model
 from prototorch.data.csv_reader import read_csv
 from prototorch.data.image_folder import open_image_list
 from prototorch.data.image_io import ImageReader
 from prototorch.data.sources import open_source
 from prototorch.errors import DataError, PrototorchError
-from prototorch.load import load_model
+from prototorch.model.diagnose import check_model
+from prototorch.model.load import load_model
 
 TABLE = "p,q,label\n" + "1,2,{}\n2,3,{}\n3,4,{}\n" * 2
 MODEL = """input {{ name: "x"  shape: {shape} }}

@@ -4,7 +4,7 @@ import h5py
 import numpy as np
 import pytest
 
-import prototorch.storage.hdf5_source as datafiles
+import prototorch.engine.storage.hdf5_source as datafiles
 from prototorch.data import open_source
 from prototorch.errors import DataError
 

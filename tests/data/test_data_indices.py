@@ -7,7 +7,7 @@ import prototorch as pt
 from prototorch.data import ArrayDataset, BatchStream, Loader, bind
 from prototorch.data.binding import IndexRange
 from prototorch.errors import DataError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 GOOD = np.arange(24).reshape(8, 3) % 7
 WANTED = {"tokens": IndexRange(7, "words")}

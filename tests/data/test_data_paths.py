@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 import prototorch as pt
-from prototorch.checking import check_model
 from prototorch.data import open_source
 from prototorch.errors import DataError, TextError
+from prototorch.model.diagnose import check_model
 
 TEXT = """
 name: "paths"

@@ -12,7 +12,7 @@ from PIL import Image
 import prototorch as pt
 from prototorch.data import DataWarning
 from prototorch.errors import DataError
-from prototorch.load import load_model, model_from_text
+from prototorch.model.load import load_model, model_from_text
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 4))

@@ -10,7 +10,7 @@ import prototorch as pt
 from prototorch.cli.main import group
 from prototorch.data.token_dataset import TokenSequences, WindowDataset
 from prototorch.errors import DataError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 CLASSIFIER = """
 input {{ name: "text"  shape: [{length}]  dtype: int32 }}

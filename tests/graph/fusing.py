@@ -6,9 +6,9 @@ import numpy as np
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.capabilities import register_channels_last, register_fusion_role
-from prototorch.backends.core import Backend
-from prototorch.backends.registry import kernel
+from prototorch.engine.backends.capabilities import register_channels_last, register_fusion_role
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.registry import kernel
 from prototorch.ops.activation import ActivationGrad
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import BinaryOp, UnaryOp

@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.cpu import cpu, native
+from prototorch.engine.backends.cpu import cpu, native
 from prototorch.graph.cost import estimate_cost
 from prototorch.graph.ir import Graph
 from prototorch.graph.liveness import Liveness

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes.context import PassContext
 from prototorch.graph.passes.fold_casts import fold_gradient_casts, group_weight_casts

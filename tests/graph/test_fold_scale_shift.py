@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import prototorch as pt
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.plan_printer import member_ops
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cuda.backend import CudaBackend
-from prototorch.backends.devices import backend_for
+from prototorch.cuda.backend import CudaBackend
+from prototorch.engine.backends.devices import backend_for
 from prototorch.graph.plan_printer import member_ops
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
@@ -18,7 +18,7 @@ from prototorch.train.step_inputs import TRAIN
 
 def plan_device(monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "cuda_offline"))
-    from tests.cuda_offline.recording_devices import PlanDevice
+    from tests.cuda.offline.recording_devices import PlanDevice
 
     return CudaBackend(PlanDevice("fp32"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes.fusion_groups import FusionGroups
 from prototorch.graph.plan import make_plan

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.core import Backend
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes import ghost_norm
 from prototorch.graph.plan import make_plan

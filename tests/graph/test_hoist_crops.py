@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import use_interpreter

@@ -6,11 +6,11 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.cpu import cpu, native
+from prototorch.base.package_files import shipped_models
+from prototorch.engine.backends.cpu import cpu, native
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes.context import PassContext
 from prototorch.graph.pipeline import PIPELINE, observe_passes, run_pipeline
-from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PREDICT, TRAIN, PlanCache

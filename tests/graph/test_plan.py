@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prototorch import ops
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.errors import ShapeError
 from prototorch.graph.ir import Graph
 from prototorch.graph.memory_planner import ALIGNMENT, align_up, assign_offsets, live_bytes

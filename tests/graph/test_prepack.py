@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import cpu, native
+from prototorch.engine.backends.cpu import cpu, native
 from prototorch.graph.plan_printer import describe_plan
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables

@@ -7,7 +7,7 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import prototorch as pt
 from prototorch.cli.main import group
 from prototorch.errors import ModelError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 NET = """
 name: "shared"

@@ -6,12 +6,12 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import UsageError
 from prototorch.interop.keras.layer_classes import ACTIVATIONS, NOT_IN_KERAS, SAME_IN_KERAS
 from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.interop.writers import ModelToWrite, write_model
 from prototorch.layers.base import Layer
-from prototorch.testing.parse_example import parse_layer
 from tests.interop.keras_nets import WRITERS, keras, predict, quiet, randomize, write
 
 SHIPPED = {n: c for n, c in Layer.members().items() if c.__module__.startswith(layers.__name__)}

@@ -128,7 +128,7 @@ def test_arguments_that_are_refused(tmp_path):
 
 
 def test_load_stays_a_function_when_models_are_loaded():
-    from prototorch.load import load_model
+    from prototorch.model.load import load_model
 
     assert pt.load_model is load_model
     assert pt.load.__module__ == "prototorch.interop.tensor_files"

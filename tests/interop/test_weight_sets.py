@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.base.package_files import shipped_models
 from prototorch.errors import FileError, TextError, UsageError
 from prototorch.graph.probe import trace_net
 from prototorch.interop.weight_sets.belonging import check_belongs
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import DeclaredSet, list_sets, read_sets
 from prototorch.interop.weight_sets.weights_block import Weights
-from prototorch.package_files import shipped_models
 from tests.interop.torchvision_nets import photo, save_state, torchvision_net
 
 SETS = {one.weights.name: one for one in list_sets()}
@@ -287,7 +287,7 @@ def test_every_shipped_text_is_a_function():
                                              ("googlenet", "googlenet_torchvision")])  # fmt: skip
 def test_pretrained_gives_the_model_that_the_set_belongs_to(name: str, model: str, monkeypatch):
     calls = []
-    monkeypatch.setattr("prototorch.models.load_model", lambda *args, **options: calls.append((args, options)))
+    monkeypatch.setattr("prototorch.model.shipped.load_model", lambda *args, **options: calls.append((args, options)))
     getattr(pt.models, name)(pretrained=True)
     getattr(pt.models, name)(weights="DEFAULT", classes=3)
     getattr(pt.models, name)()

@@ -13,7 +13,7 @@ import torch
 from keras.src.backend import get_keras_mask, set_keras_mask
 
 from prototorch import ops
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import LayerContext, Trace, record_layer

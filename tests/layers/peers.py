@@ -3,12 +3,12 @@
 import numpy as np
 
 from prototorch import ops
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.graph.ir import Graph
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.testing.parse_example import parse_layer
 
 # PyTorch computes in float64 as we do, sums of at most a few hundred products: 1e-10 leaves four decades for rounding.
 # Keras multiplies matrices in float32 whatever its types: 1e-5 is a hundred roundings.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from prototorch.backends.cpu import cpu, native
+from prototorch.engine.backends.cpu import cpu, native
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 from tests.layers.compare import beside_keras, beside_torch, numbers, text_of

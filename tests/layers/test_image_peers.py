@@ -6,11 +6,11 @@ import pytest
 import torch
 from PIL import Image
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.testing.parse_example import parse_layer
 from tests.layers.compare import SINGLE, numbers, spelled, text_of, tupled
 from tests.layers.peers import ours
 

@@ -12,15 +12,15 @@ from keras.src.activations import ALL_OBJECTS_DICT
 import prototorch as pt
 from prototorch import tensor
 from prototorch.constraints import Constraint
+from prototorch.engine.storage import checkpoint
 from prototorch.initializers import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.load import model_from_text
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
+from prototorch.model.load import model_from_text
 from prototorch.optimizers import Optimizer
 from prototorch.regularizers import Regularizer
-from prototorch.storage import checkpoint
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
 from tests.keras_random.differences import differs

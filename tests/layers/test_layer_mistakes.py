@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from prototorch import tensor
+from prototorch.engine.harness.layer_graph import trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ModelWarning, ShapeError, TextError
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import trace_layer
-from prototorch.testing.parse_example import parse_layer
 
 FIELDS = [
     ("Conv2D { kernel_size: 3 }", "Conv2D needs 'filters'"),

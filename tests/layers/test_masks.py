@@ -10,9 +10,9 @@ import pytest
 import prototorch as pt
 from prototorch import tensor
 from prototorch.eager.layer_call import training as training_phase
+from prototorch.engine.harness.case import cases
 from prototorch.errors import ModelWarning
 from prototorch.layers.base import Layer
-from prototorch.testing.case import cases
 
 L = pt.layers
 KEEP = [c for c in cases() if c.layer.mask_policy == "keep" and c.example.inputs[0]]

@@ -14,9 +14,9 @@ import prototorch as pt
 from prototorch import tensor
 from prototorch.eager.layer_call import training as training_phase
 from prototorch.eager.layer_call import weights_of
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ModelWarning
 from prototorch.layers.base import Layer
-from prototorch.testing.parse_example import parse_layer
 from tests.keras_random.differences import differs
 
 # float64 on both sides; Keras multiplies matrices in float32

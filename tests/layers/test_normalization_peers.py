@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.graph.ir import Graph
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.testing.parse_example import parse_layer
 from tests.layers.compare import SINGLE, beside_keras, beside_torch, numbers, text_of
 
 

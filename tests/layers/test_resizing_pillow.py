@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ModelError, TextError, UsageError
 from prototorch.graph.ir import Graph
 from prototorch.layers import CenterCrop, Resizing
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.testing.parse_example import parse_layer
 from tests.interop.torchvision_nets import torchvision_module
 
 SIZES = [(3, 3), (37, 53), (256, 256), (255, 301), (301, 257), (211, 640), (97, 40)]

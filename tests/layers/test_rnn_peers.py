@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import prototorch as pt
+from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import ShapeError, TextError, UsageError
 from prototorch.layers.recurrent_cell import RecurrentCell
-from prototorch.load import model_from_text
-from prototorch.testing import temporary_definitions
+from prototorch.model.load import model_from_text
 from tests.layers.peers import KERAS, assert_same, keras_side, ours, random_weights
 
 L = keras.layers

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from prototorch import tensor
-from prototorch.backends.cpu import cpu
 from prototorch.eager.layer_call import layer_state, run_layer, training, weights_of
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
+from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ShapeError, TextError, UsageError
 from prototorch.graph.ir import Graph
 from prototorch.initializers import UnitForgetBias
@@ -23,8 +25,6 @@ from prototorch.layers import (
     TimeDistributed,
 )
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
-from prototorch.testing.parse_example import parse_layer
 
 
 def x(*shape):

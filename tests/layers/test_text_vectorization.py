@@ -9,7 +9,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import DataError, PrototorchError, TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 TEXTS = ["A good film, good!", "the worst film", "Good cast; the end."]
 NET = """

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import prototorch as pt
-from prototorch.package_files import package_folder
+from prototorch.base.package_files import package_folder
 
 DIM, HEADS, HIDDEN = 8, 2, 12
 

@@ -13,7 +13,7 @@ import torch
 
 from prototorch import grad, ops, tensor
 from prototorch import losses as L
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import backward_pass, use_interpreter

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prototorch.errors import TextError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 NET = """input { name: "x"  shape: [1, 8, 8] }
 Conv2D { name: "c"  filters: 4  kernel_size: 3 }

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from prototorch.checking import check_model
 from prototorch.errors import TextError
+from prototorch.model.diagnose import check_model
 
 
 def _table() -> list[tuple[str, str, list[str]]]:

@@ -14,7 +14,7 @@ import torch
 
 from prototorch import metrics as M
 from prototorch import tensor
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.ops.core import use_interpreter

@@ -9,7 +9,7 @@ import torch
 import prototorch as pt
 from prototorch.cli import main
 from prototorch.errors import PrototorchError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 NET = """
 name: "net"

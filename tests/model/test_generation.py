@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import prototorch as pt
 from prototorch.cli.main import group
 from prototorch.errors import UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 NEXT = """
 input { name: "text"  shape: [SHAPE]  dtype: int32 }

@@ -10,7 +10,7 @@ import torch
 
 import prototorch as pt
 from prototorch.errors import UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 TEXT = """
 name: "net"

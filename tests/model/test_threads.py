@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import worker_pool
+from prototorch.engine.backends.cpu import worker_pool
 from prototorch.errors import UsageError
 from tests.train.test_callbacks import fit, model
 

@@ -11,7 +11,8 @@ from math import prod
 from random import Random
 from typing import Any
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.layer_graph import trace_layer
 from prototorch.errors import ModelError, PrototorchError
 from prototorch.graph.ir import Graph
 from prototorch.graph.net import InputNode, LayerNode, Net
@@ -24,7 +25,6 @@ from prototorch.layers.merge import MergeLayer
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import Variables
 from prototorch.spec import Spec
-from prototorch.testing.layer_graph import trace_layer
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.config import Compile

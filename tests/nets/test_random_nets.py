@@ -11,8 +11,8 @@ import os
 
 import pytest
 
-from prototorch.backends.cpu import native
-from prototorch.load import model_from_text
+from prototorch.engine.backends.cpu import native
+from prototorch.model.load import model_from_text
 from tests.nets.random_nets import random_model
 from tests.nets.trained_levels import checked
 

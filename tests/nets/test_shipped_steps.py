@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import native
+from prototorch.base.package_files import shipped_models
+from prototorch.engine.backends.cpu import native
 from prototorch.graph.net_writer import net_fields
-from prototorch.package_files import shipped_models
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from tests.nets.random_nets import RandomModel

@@ -17,11 +17,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from prototorch.backends.cpu.native.backend import NativeBackend
+from prototorch.engine.backends.cpu.native.backend import NativeBackend
 from prototorch.errors import TrainingError
 from prototorch.graph.passes import batch_tiling, ghost_norm
-from prototorch.load import model_from_text
 from prototorch.losses import Loss
+from prototorch.model.load import model_from_text
 from prototorch.runtime.variables import METRIC_PREFIX
 from prototorch.spec import Spec
 from tests.nets.random_nets import RandomModel

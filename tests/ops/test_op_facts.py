@@ -17,16 +17,16 @@ from prototorch.spec import Spec
 PACKAGE = Path(prototorch.__file__).parent
 #: kernels implement ops, and register themselves by the op's name
 #: modules in which names of ops stand: kernels, functions of tensors of the same names, PyTorch's
-KERNELS = ("backends/cpu/numpy", "backends/cpu/native/kernels", "backends/cuda/kernels", "backends/cuda/cudnn",
+KERNELS = ("engine/backends/cpu/numpy", "engine/backends/cpu/native/kernels", "cuda/kernels", "cuda/cudnn",
            "eager/functions/", "eager/array_api/", "eager/node_names.py")  # fmt: skip
 #: strings that are the name of an op by accident, by the beginning of the module's path
 OTHER_MEANINGS = {
-    "backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add", "trunc"},  # intrinsics of LLVM
-    "backends/cpu/native/cache_key.py": {"prepack"},  # a module
-    "backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
+    "engine/backends/cpu/native/": {"sqrt", "floor", "ceil", "sin", "cos", "add", "trunc"},  # intrinsics of LLVM
+    "engine/backends/cpu/native/cache_key.py": {"prepack"},  # a module
+    "engine/backends/cpu/native/prepack.py": {"prepack", "apply_prepacked"},  # it registers the kernels of these ops
     "graph/operator_layers.py": set(OPS),  # PyTorch's functions, and the layers for them
     "graph/symbolic_operators.py": set(OPS),  # likewise
-    "backends/cuda/": {"is_finite"},  # the kernel that checks the loss
+    "cuda/": {"is_finite"},  # the kernel that checks the loss
     "eager/printing.py": {"full"},  # a profile of set_printoptions
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
     "train/": {"sum"},  # the name of a metric's state, which saved files contain
@@ -70,7 +70,7 @@ soft_step = SoftStep()
 ON_THE_CPU = """
 import numpy as np
 from prototorch import ops
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor

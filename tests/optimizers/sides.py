@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import torch
 
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.graph.weight_spec import WeightSpec

@@ -19,9 +19,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import prototorch as pt
-from prototorch.backends.cpu import LEVELS, cpu, native
+from prototorch.base.package_files import shipped_models
+from prototorch.engine.backends.cpu import LEVELS, cpu, native
 from prototorch.graph.plan_printer import describe_plan
-from prototorch.package_files import shipped_models
 from prototorch.runtime.variables import Variables
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import TRAIN
@@ -39,7 +39,7 @@ def here() -> tuple[str, ...]:
     """The levels whose plans this machine can make."""
     if native.unavailable_reason() is not None:
         return tuple(level for level in KEPT if level != "native")
-    code = "from prototorch.backends.cpu.native.cpu_features import vector_bits; print(vector_bits())"
+    code = "from prototorch.engine.backends.cpu.native.cpu_features import vector_bits; print(vector_bits())"
     wide = int(_run("-c", code)) == VECTOR_BITS
     return tuple(level for level in KEPT if wide or level != "native")
 

@@ -6,7 +6,7 @@ from difflib import unified_diff
 
 import pytest
 
-from prototorch.package_files import shipped_models
+from prototorch.base.package_files import shipped_models
 from tests.plans.plan_files import KEPT, here, path, texts
 
 MOST = 60  # lines of a difference that are shown

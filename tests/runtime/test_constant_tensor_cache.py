@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers as L
-from prototorch.backends.cpu import native
+from prototorch.engine.backends.cpu import native
 from prototorch.train.step_inputs import PREDICT, TEST
 
 pytestmark = pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here")

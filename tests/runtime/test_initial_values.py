@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import worker_pool
+from prototorch.engine.backends.cpu import worker_pool
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Initializer
 from prototorch.runtime.variables import Variables, initial_value

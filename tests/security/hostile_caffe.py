@@ -8,7 +8,7 @@ from functools import partial
 import h5py
 import numpy as np
 
-from tests.storage.hostile_hdf5 import KINDS
+from tests.engine.storage.hostile_hdf5 import KINDS
 
 __all__ = ["ENDINGS", "STATE_ENDINGS", "good", "makers"]
 

@@ -1,6 +1,6 @@
 """Hostile and broken files of Keras and NNabla by format and kind: a maker of each writes one to a path.
 
-Makers of HDF5 files are those of `tests.storage.hostile_hdf5`, at a place in a file of Keras, and the ones here.
+Makers of HDF5 files are those of `tests.engine.storage.hostile_hdf5`, at a place in a file of Keras, and the ones here.
 """
 
 import io
@@ -13,7 +13,7 @@ import zlib
 import h5py
 import numpy as np
 
-from tests.storage.hostile_hdf5 import KINDS
+from tests.engine.storage.hostile_hdf5 import KINDS
 
 __all__ = ["CODE_CONFIGS", "FORMATS", "good_archive", "good_model", "makers"]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from prototorch.checking import check_model
 from prototorch.errors import PrototorchError
+from prototorch.model.diagnose import check_model
 from prototorch.schema import Float
 from tests.security.extreme_numbers import number_texts
 
 SECONDS, MEGABYTES = 2, 300
 CHILD = """
 import json, resource, sys, time
-from prototorch.checking import check_model
+from prototorch.model.diagnose import check_model
 from prototorch.errors import PrototorchError
 
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))

@@ -9,12 +9,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from prototorch.caffe.interop.solver_state import read_solver_state
+from prototorch.engine.storage import foreign_hdf5
 from prototorch.errors import ModelFileError
-from prototorch.interop.caffe.solver_state import read_solver_state
 from prototorch.interop.readers import read_weights
-from prototorch.storage import foreign_hdf5
+from tests.engine.storage.forked_reader import ForkedReader
 from tests.security.hostile_caffe import ENDINGS, GOOD, STATE_ENDINGS, good, makers
-from tests.storage.forked_reader import ForkedReader
 
 SECONDS, PEAK = 10, 100 << 20
 SMALL_BYTES = 100_000

@@ -9,11 +9,11 @@ import h5py
 import numpy as np
 import pytest
 
+from prototorch.engine.storage import foreign_hdf5
 from prototorch.errors import ModelFileError
 from prototorch.interop.readers import read_weights
-from prototorch.storage import foreign_hdf5
+from tests.engine.storage.forked_reader import ForkedReader
 from tests.security import hostile_keras
-from tests.storage.forked_reader import ForkedReader
 
 SECONDS, PEAK = 10, 500 << 20
 FORBIDDEN = ("exec", "compile", "subprocess.", "socket.", "ctypes.", "pickle.", "marshal.", "os.system", "os.exec",

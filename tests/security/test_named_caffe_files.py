@@ -5,8 +5,8 @@ import os
 import pytest
 
 from prototorch import caffe
+from prototorch.caffe.interop.named_net import read_named_net
 from prototorch.errors import PrototorchError, TextError
-from prototorch.interop.caffe.named_net import read_named_net
 from prototorch.interop.importers import find_importer
 from tests.security.test_read_files import SECRET, SECRETS
 

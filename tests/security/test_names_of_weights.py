@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.checking import check_model
 from prototorch.errors import ModelError, TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.diagnose import check_model
+from prototorch.model.load import model_from_text
 
 X, Y = np.zeros((4, 2), np.float32), np.zeros((4, 1), np.float32)
 

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import prototorch as pt
-from prototorch import checking
 from prototorch.cli.main import group
-from prototorch.conversion import convert
 from prototorch.errors import TextError, UsageError
-from prototorch.load import run_imports
+from prototorch.interop.conversion import convert
+from prototorch.model import diagnose
+from prototorch.model.load import run_imports
 from prototorch.schema.python_imports import allow_python
 
 MODULE = '''
@@ -77,7 +77,7 @@ READERS = {
     "load_model": pt.load_model,
     "without its compile block": lambda path: pt.load_model(path, compile=False),
     "with another seed": lambda path: pt.load_model(path, overrides=["compile.seed=3"]),
-    "check_model": lambda path: checking.check_model(str(path)),
+    "check_model": lambda path: diagnose.check_model(str(path)),
     "convert": lambda path: convert(str(path), str(path.with_name("out.onnx"))),
     "run_imports": lambda path: run_imports(str(path)),
     "its weights for another": lambda path: convert(str(path.with_name("w.npz")), str(path.with_name("o.h5")),

@@ -14,7 +14,7 @@ import prototorch as pt
 from prototorch.cli import main
 from prototorch.data import Data
 from prototorch.errors import DataError, PrototorchError, TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 SECRET = "hunter2-token"
 NET = 'input { name: "x"  shape: [2] }\nDense { name: "out"  units: 1 }\ncompile { loss: mse  optimizer: sgd }\n'
@@ -229,7 +229,7 @@ def test_includes_stay_below_the_model(outside, path):
 
 
 def test_a_saved_text_includes_nothing(folders):
-    from prototorch.storage import checkpoint
+    from prototorch.engine.storage import checkpoint
 
     model = model_from_text(NET)
     model.build()

@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from prototorch.base.terminal import EscapingStream, escape_controls, escape_line, escaped_output
 from prototorch.cli import main
 from prototorch.cli.main import group
 from prototorch.errors import DataError, ModelError, warn_user
-from prototorch.terminal import EscapingStream, escape_controls, escape_line, escaped_output
 from prototorch.train.progress import progress_callbacks
 from tests.caffe.caffe_data import datum_records, write_own_lmdb
 from tests.security.pickle_assembler import archive, state, tensor

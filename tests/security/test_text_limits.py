@@ -14,7 +14,7 @@ from tests.security.hostile_texts import LARGE, SMALL
 SECONDS, MEGABYTES = 5, 500
 CHILD = """
 import json, os, resource, sys, tempfile
-from prototorch.checking import check_model, summary
+from prototorch.model.diagnose import check_model, summary
 from prototorch.errors import PrototorchError
 import prototorch.layers
 

@@ -14,9 +14,9 @@ import pytest
 
 import prototorch as pt
 from prototorch.cli import main
+from prototorch.engine.storage import checkpoint, container
 from prototorch.errors import ModelFileError, PrototorchError, TrainingError
-from prototorch.load import model_from_text
-from prototorch.storage import checkpoint, container
+from prototorch.model.load import model_from_text
 from prototorch.train.state_fields import StateError
 from prototorch.train.training_state import check_training_state
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from prototorch.backends import user_cache
-from prototorch.backends.user_cache import KEY_NAME, UserFolder
+from prototorch.engine.backends import user_cache
+from prototorch.engine.backends.user_cache import KEY_NAME, UserFolder
 
 NAME, CODE = "ab12.kernel", b"scaled\0" + bytes(range(256))
 
@@ -195,7 +195,7 @@ def test_trust_ends_with_the_folder(monkeypatch, tmp_path):
 
 
 def test_several_processes_make_one_key(path):
-    code = "import sys, pathlib; from prototorch.backends.user_cache import UserFolder; sys.stdin.readline(); " \
+    code = "import sys, pathlib; from prototorch.engine.backends.user_cache import UserFolder; sys.stdin.readline(); " \
            "f = UserFolder(pathlib.Path(sys.argv[1])); print(f.write(sys.argv[2], b'content'))"  # fmt: skip
     processes = [
         subprocess.Popen(

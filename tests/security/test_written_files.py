@@ -11,9 +11,9 @@ import pytest
 
 import prototorch as pt
 from prototorch.cli import main
+from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import SnapshotError, TextError, UsageError
-from prototorch.load import model_from_text
-from prototorch.storage.run_folder import RunFolder
+from prototorch.model.load import model_from_text
 
 X = np.zeros((8, 3), np.float32)
 Y = np.zeros((8, 2), np.float32)

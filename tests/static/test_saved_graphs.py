@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, PrototorchError, UsageError
-from prototorch.storage import container
 
 RNG = np.random.default_rng(1)
 X, Y = RNG.standard_normal((8, 4)).astype("float32"), RNG.standard_normal((8, 2)).astype("float32")

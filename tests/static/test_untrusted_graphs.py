@@ -12,9 +12,9 @@ import pytest
 
 import prototorch as pt
 from prototorch.eager.registry import FUNCTIONS
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, ResourceError, UsageError
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS
-from prototorch.storage import container
 
 ONES = np.ones((2, 4), np.float32)
 X = {"symbol": [1, 0]}

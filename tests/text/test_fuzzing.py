@@ -10,9 +10,9 @@ import random
 
 import pytest
 
+from prototorch.base.package_files import package_folder
 from prototorch.errors import TextError
 from prototorch.graph.net_reader import read_net
-from prototorch.package_files import package_folder
 from prototorch.text.diagnostics import Report
 from prototorch.text.expansion import expand
 from prototorch.text.loader import load_text

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from prototorch.docs_pages import list_families
-from prototorch.package_files import package_folder
+from prototorch.base.package_files import package_folder
+from prototorch.model.docs_pages import list_families
 from prototorch.text.expansion import expand
 from prototorch.text.reader import parse, read_file
 from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, TypedBlock, Word, to_value_node

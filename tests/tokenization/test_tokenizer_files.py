@@ -11,7 +11,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import DataError, PrototorchError, TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.tokenization.tokenizer_json import TokenizerJson
 
 #: small tokenizers trained with the library, each with texts, their ids, and what the library decodes them to

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from prototorch.package_files import package_folder
+from prototorch.base.package_files import package_folder
 
 pytest.importorskip("llvmlite", reason="the native level needs llvmlite")
 

@@ -6,7 +6,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.train.callback_list import CallbackList
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import torch
 
 import prototorch as pt
 from prototorch.errors import ModelWarning, TextError, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.train.step_inputs import TRAIN
 from prototorch.train.summary import step_specs
 

@@ -11,9 +11,9 @@ import pytest
 import prototorch as pt
 from prototorch.data import DataWarning
 from prototorch.data.value_ranges import ValueRange, find_range_difference, measure_values
+from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError
-from prototorch.load import model_from_text
-from prototorch.storage import container
+from prototorch.model.load import model_from_text
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (32, 1, 6, 6))

@@ -5,8 +5,8 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers as L
-from prototorch.backends.cpu import LEVELS, cpu
-from prototorch.checking import describe_plan, summary
+from prototorch.engine.backends.cpu import LEVELS, cpu
+from prototorch.model.diagnose import describe_plan, summary
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import step_specs

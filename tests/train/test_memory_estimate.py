@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends import host_memory
-from prototorch.backends.core import Backend
-from prototorch.backends.host_memory import free_bytes
+from prototorch.engine.backends import host_memory
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.host_memory import free_bytes
 from prototorch.errors import ResourceError, UsageError
 from prototorch.train.memory_estimate import SCRATCH, bytes_by_layer, bytes_by_purpose, format_bytes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN

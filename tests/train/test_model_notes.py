@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.checking import find_warnings
 from prototorch.cli.main import main
 from prototorch.errors import ModelWarning
-from prototorch.load import model_from_text
+from prototorch.model.diagnose import find_warnings
+from prototorch.model.load import model_from_text
 
 TEXT = """
 name: "noted"

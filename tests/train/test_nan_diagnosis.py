@@ -8,9 +8,9 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.executor import HostExecutor
+from prototorch.engine.backends.executor import HostExecutor
+from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import TrainingError
-from prototorch.testing import temporary_definitions
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 import prototorch as pt
 from prototorch import layers as L
 from prototorch import ops
-from prototorch.backends.cpu import native
+from prototorch.engine.backends.cpu import native
 from prototorch.errors import PrototorchError
 from prototorch.graph.batch_analysis import BATCHED, MIXED, UNIFORM, analyze_graph
 from prototorch.graph.ir import Graph
@@ -207,7 +207,7 @@ def test_what_is_there_is_not_prepared_again(monkeypatch, tmp_path):
         begun.append(args)
         raise OSError
 
-    monkeypatch.setattr("prototorch.backends.cpu.native.compile_workers.subprocess.Popen", refused)
+    monkeypatch.setattr("prototorch.engine.backends.cpu.native.compile_workers.subprocess.Popen", refused)
     monkeypatch.setattr(model.trainer.plan_cache, "_make_plan", refused)
     assert len(model.fit(x, y, batch_size=16, epochs=2, verbose=0).history["loss"]) == 2
     again = made(monkeypatch, "native", L.BatchNormalization())  # its kernels are known: none is compiled beside

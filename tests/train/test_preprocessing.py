@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.backends.cpu import LEVELS
-from prototorch.backends.cpu import cpu as backend
-from prototorch.backends.cpu.worker_pool import single_threaded
+from prototorch.engine.backends.cpu import LEVELS
+from prototorch.engine.backends.cpu import cpu as backend
+from prototorch.engine.backends.cpu.worker_pool import single_threaded
 from prototorch.errors import ModelWarning, PrototorchError
-from prototorch.load import load_model
+from prototorch.model.load import load_model
 from prototorch.train.preprocessing import Preprocessor
 
 TEXT = """

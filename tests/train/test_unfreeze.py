@@ -6,7 +6,7 @@ import torch
 
 import prototorch as pt
 from prototorch.errors import ModelFileError, ModelWarning, UsageError
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.train.training_state import check_training_state
 
 NET = """

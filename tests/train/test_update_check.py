@@ -7,9 +7,9 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
+from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import TrainingError
-from prototorch.testing import temporary_definitions
 from prototorch.train.state_check import INTERVAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")

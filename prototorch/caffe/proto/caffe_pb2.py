@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.caffe.proto.message_classes import enum_names_of, message_class
+from prototorch.caffe.text.message_types import enum_names, enum_type, message_names
 from prototorch.errors import did_you_mean
-from prototorch.text.caffe.message_types import enum_names, enum_type, message_names
 
 TRAIN, TEST = enum_type("Phase").values["TRAIN"], enum_type("Phase").values["TEST"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.text.caffe.field_values import round_to_float32
-from prototorch.text.caffe.message_types import MessageField, enum_type
+from prototorch.caffe.text.field_values import round_to_float32
+from prototorch.caffe.text.message_types import MessageField, enum_type
 
 __all__ = ["from_python", "to_python"]
 

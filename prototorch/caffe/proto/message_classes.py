@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from prototorch.caffe.proto.proto_message import ProtoMessage
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.message_types import MessageField, MessageType, enum_names, enum_type, message_type
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.message_types import MessageField, MessageType, enum_names, enum_type, message_type
 
 __all__ = ["EnumNames", "MessageDescriptor", "enum_names_of", "message_class", "wrap_message"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
+from prototorch.caffe.interop.wire import decode, encode
 from prototorch.caffe.proto.field_conversion import from_python, to_python
 from prototorch.caffe.proto.repeated_fields import RepeatedMessages, RepeatedScalars
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.message_types import MessageField
+from prototorch.caffe.text.writer import format_message
 from prototorch.errors import did_you_mean
-from prototorch.interop.caffe.wire import decode, encode
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.message_types import MessageField
-from prototorch.text.caffe.writer import format_message
 
 __all__ = ["ProtoMessage"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from prototorch.caffe.proto.field_conversion import from_python, to_python
-from prototorch.text.caffe.message import Message
-from prototorch.text.caffe.message_types import MessageField
+from prototorch.caffe.text.message import Message
+from prototorch.caffe.text.message_types import MessageField
 
 __all__ = ["RepeatedMessages", "RepeatedScalars"]
 

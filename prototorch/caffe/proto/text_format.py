@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from prototorch.caffe.proto.message_classes import wrap_message
 from prototorch.caffe.proto.proto_message import ProtoMessage
+from prototorch.caffe.text.reader import read_message
 from prototorch.errors import TextError
-from prototorch.text.caffe.reader import read_message
 
 __all__ = ["Merge", "MessageToString", "Parse", "ParseError"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from prototorch.checking import check_model, find_missing_blocks, find_warnings
+from prototorch.base.terminal import escape_line
 from prototorch.cli.messages import echo_error
 from prototorch.cli.options import (
     allow_python_option,
@@ -17,8 +17,8 @@ from prototorch.cli.options import (
     set_option,
 )
 from prototorch.errors import PrototorchError, TextError
-from prototorch.load import find_model_file
-from prototorch.terminal import escape_line
+from prototorch.model.diagnose import check_model, find_missing_blocks, find_warnings
+from prototorch.model.load import find_model_file
 from prototorch.text.diagnostics import Diagnostic
 
 

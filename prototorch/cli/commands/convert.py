@@ -10,9 +10,9 @@ import click
 
 from prototorch.cli.messages import with_shell_options
 from prototorch.cli.options import allow_python_option, json_option, print_json, set_option
-from prototorch.conversion import convert
-from prototorch.conversion.sources import WeightOptions
 from prototorch.errors import UsageError, WeightsError
+from prototorch.interop.conversion import convert
+from prototorch.interop.conversion.sources import WeightOptions
 
 
 @click.command()

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
+from prototorch.base.terminal import escape_line
+from prototorch.caffe.data.conversion import ConversionOptions, convert_data
+from prototorch.caffe.data.database_summary import summarize_database
+from prototorch.caffe.data.databases import open_database
+from prototorch.caffe.data.image_mean import channel_means, mean_of_images
+from prototorch.caffe.data.mean_file import encode_mean
 from prototorch.cli.options import json_option, print_json
-from prototorch.data.caffe.conversion import ConversionOptions, convert_data
-from prototorch.data.caffe.database_summary import summarize_database
-from prototorch.data.caffe.databases import open_database
-from prototorch.data.caffe.image_mean import channel_means, mean_of_images
-from prototorch.data.caffe.mean_file import encode_mean
 from prototorch.data.safe_io import expand_path, printable_path
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import DataError, UsageError
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.terminal import escape_line
 
 _MAX_SHOWN = 20  # shapes or labels that `show` prints
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 import prototorch
-from prototorch.backends.devices import describe_devices
 from prototorch.cli.installation import DISTRIBUTION
 from prototorch.cli.options import json_option, print_json
+from prototorch.engine.backends.devices import describe_devices
 
 
 @click.command()

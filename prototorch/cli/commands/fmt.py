@@ -7,13 +7,13 @@ import sys
 
 import click
 
+from prototorch.base.terminal import escape_line
+from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.cli.messages import echo_error
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import FileError, PrototorchError
-from prototorch.load import check_text_file
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.terminal import escape_line
+from prototorch.model.load import check_text_file
 from prototorch.text import limits
-from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.diagnostics import Report
 from prototorch.text.reader import decode_utf8, parse, read_file
 from prototorch.text.writer import format_document

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.base.terminal import escape_controls
 from prototorch.cli.options import (
     add_device_overrides,
     device_option,
@@ -15,8 +16,7 @@ from prototorch.cli.options import (
     warn_untrained,
 )
 from prototorch.errors import UsageError
-from prototorch.generation import generate_ids
-from prototorch.terminal import escape_controls
+from prototorch.model.generation import generate_ids
 
 
 @click.command()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from prototorch.cli.options import allow_python_option, json_option, print_json
-from prototorch.docs_pages import find_page, list_families
-from prototorch.load import find_model_file, run_imports
+from prototorch.model.docs_pages import find_page, list_families
+from prototorch.model.load import find_model_file, run_imports
 
 
 @click.command()

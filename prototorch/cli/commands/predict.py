@@ -21,10 +21,10 @@ from prototorch.cli.options import (
     warn_untrained,
     weights_option,
 )
+from prototorch.engine.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 from prototorch.errors import DataError, UsageError
-from prototorch.prediction import Predictions, predict_files
+from prototorch.model.prediction import Predictions, predict_files
 from prototorch.schema.patterns import matches
-from prototorch.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 
 
 @click.command()

@@ -30,10 +30,10 @@ from prototorch.cli.process_start import PROCESS_START
 from prototorch.cli.run_dirs import load_snapshot, open_run_folder
 from prototorch.cli.run_report import evaluate_saved
 from prototorch.data.sources import find_source
+from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import UsageError
-from prototorch.model import Model
+from prototorch.model.model import Model
 from prototorch.schema.block_source import find_span
-from prototorch.storage.run_folder import RunFolder
 from prototorch.text.diagnostics import located
 from prototorch.train.callback_list import check_output_names
 from prototorch.train.callbacks import Callback, Logs

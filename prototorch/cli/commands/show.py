@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from prototorch.checking import describe_plan
+from prototorch.caffe.text.reader import read_message
+from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.cli.options import (
     add_device_overrides,
     json_option,
@@ -22,9 +23,8 @@ from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.graph_printer import describe_graph, format_graph, format_passes
 from prototorch.graph.ir import Graph
 from prototorch.graph.pipeline import PIPELINE, PassRecord, observe_passes
-from prototorch.load import check_text_file, find_model_file, is_saved
-from prototorch.text.caffe.reader import read_message
-from prototorch.text.caffe.recognition import find_caffe_kind
+from prototorch.model.diagnose import describe_plan
+from prototorch.model.load import check_text_file, find_model_file, is_saved
 from prototorch.text.reader import parse, read_file
 
 

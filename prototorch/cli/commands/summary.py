@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import click
 
-from prototorch.checking import summary
+from prototorch.caffe.interop.blob_table import blob_rows, format_blobs
+from prototorch.caffe.interop.net_text import caffe_document
 from prototorch.cli.caffe_options import caffe_kind_of
 from prototorch.cli.options import json_option, model_argument, open_model, print_json, set_option
-from prototorch.interop.caffe.blob_table import blob_rows, format_blobs
-from prototorch.interop.caffe.net_text import caffe_document
-from prototorch.load import find_model_file, model_from_document
+from prototorch.model.diagnose import summary
+from prototorch.model.load import find_model_file, model_from_document
 from prototorch.text.diagnostics import Report
 
 

@@ -18,12 +18,12 @@ from prototorch.cli.options import (
     threads_option,
 )
 from prototorch.errors import UsageError
-from prototorch.load import find_model_file
 from prototorch.measure.caffe_profile import profile_caffe_net
 from prototorch.measure.compare import PEERS, compare_with_torch
 from prototorch.measure.device_comparison import Contender, DeviceComparison, compare_devices, without_cudnn_context
 from prototorch.measure.profile import profile_step
 from prototorch.measure.table import format_table
+from prototorch.model.load import find_model_file
 
 
 @click.command()

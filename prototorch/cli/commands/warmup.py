@@ -6,7 +6,6 @@ from dataclasses import asdict
 
 import click
 
-from prototorch.backends.cpu.native import kernel_cache
 from prototorch.cli.options import (
     add_device_overrides,
     allow_python_option,
@@ -17,6 +16,7 @@ from prototorch.cli.options import (
     set_option,
     threads_option,
 )
+from prototorch.engine.backends.cpu.native import kernel_cache
 from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
 
 

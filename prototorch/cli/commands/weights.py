@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from prototorch.base.terminal import escape_line
 from prototorch.cli.messages import echo_error
 from prototorch.cli.options import json_option, print_json
 from prototorch.data.safe_io import printable_path
@@ -27,7 +28,6 @@ from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import list_sets
 from prototorch.interop.weight_statistics import ArrayStatistics, array_statistics
-from prototorch.terminal import escape_line
 
 _NAMES = click.argument("names", nargs=-1, metavar="NAME...")
 

@@ -7,7 +7,7 @@ normalization need not save its bases, and its gradient knows the derivative of 
 
 from __future__ import annotations
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node
 from prototorch.graph.passes.context import PassContext
 from prototorch.ops.activation import relu_grad

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
 from prototorch.graph.passes.fusion_groups import FusionGroups

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from prototorch.backends.capabilities import LayoutSupport
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.capabilities import LayoutSupport
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
 from prototorch.ops.layout import CHANNELS_LAST, layouts_coincide, relabel, reorder

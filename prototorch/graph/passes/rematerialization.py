@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.allocation import MemoryPeak, memory_peak, plan_memory
 from prototorch.graph.cost import estimate_cost
 from prototorch.graph.ir import SETUP, Graph, Node, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
 from prototorch.ops.attention import attention_heads, attention_heads_grad

@@ -3,7 +3,7 @@ instead of being computed again in the backward pass."""
 
 from __future__ import annotations
 
-from prototorch.backends.core import Backend
+from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
 from prototorch.ops.core import Op

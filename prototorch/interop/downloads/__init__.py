@@ -11,6 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from prototorch.data.safe_io import printable_path
+from prototorch.engine.storage.atomic_write import rename_durably
+from prototorch.engine.storage.run_lock import FolderInUseError, RunLock
 from prototorch.errors import FileError, UsageError, warn_user
 from prototorch.interop.downloads.cache import (
     PARTIAL,
@@ -25,8 +27,6 @@ from prototorch.interop.downloads.cache import (
 from prototorch.interop.downloads.digests import Digest, FileDigests, digests_of_file, parse_digest, sha256_of_text
 from prototorch.interop.downloads.progress import progress_bar
 from prototorch.interop.downloads.transfer import TransferError, fetch_file, remove_partial
-from prototorch.storage.atomic_write import rename_durably
-from prototorch.storage.run_lock import FolderInUseError, RunLock
 
 __all__ = ["download", "verify_file"]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from prototorch.data.safe_io import read_head
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import DataError, FileError, UsageError
 from prototorch.interop.downloads.digests import sha256_of_text
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["PARTIAL", "DownloadRecord", "cached_files", "home_folder", "path_of_address", "read_record", "record_path",
            "relative_path", "weights_folder", "write_record"]  # fmt: skip

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from prototorch.terminal import escape_line
+from prototorch.base.terminal import escape_line
 
 __all__ = ["progress_bar"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prototorch.interop.caffe.native.import_net import import_caffe
+from prototorch.caffe.interop.native.import_net import import_caffe
+from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers.model_format import ModelFormat
 from prototorch.interop.readers.file_format import UnknownFile
-from prototorch.text.caffe.recognition import find_caffe_kind
 from prototorch.text.reader import read_file
 
 __all__ = ["IMPORTER"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.keras1_weights import converted_layer
 from prototorch.interop.keras.stored_arrays import stored_array, text_list
 from prototorch.interop.keras.weight_names import renamed_weight
 from prototorch.interop.weight_file import StoredArray, StoredLayer
-from prototorch.storage.foreign_hdf5 import HDF5Layout
 
 __all__ = ["NamedArrays", "read_legacy_layers", "read_numbered_layers"]
 

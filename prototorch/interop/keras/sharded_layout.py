@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from prototorch.engine.storage.combined_hdf5 import CombinedLayout
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout, read_layout
+from prototorch.engine.storage.tree_paths import find_name_error
 from prototorch.errors import ModelFileError
-from prototorch.storage.combined_hdf5 import CombinedLayout
-from prototorch.storage.foreign_hdf5 import HDF5Layout, read_layout
-from prototorch.storage.tree_paths import find_name_error
 
 __all__ = ["read_sharded_layout"]
 

@@ -8,10 +8,10 @@ from itertools import count, takewhile
 
 import numpy as np
 
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements
 from prototorch.interop.weight_file import StoredArray
-from prototorch.storage.foreign_hdf5 import HDF5Layout
 
 __all__ = ["computed_array", "stored_array", "text_list"]
 

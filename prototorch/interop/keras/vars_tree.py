@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.stored_arrays import stored_array
 from prototorch.interop.keras.weight_names import class_of_key, key_of_class, own_weight_names
 from prototorch.interop.weight_file import StoredArray, StoredLayer
-from prototorch.storage.foreign_hdf5 import HDF5Layout
 
 __all__ = ["VarsTree", "parts_of_weight", "read_vars_tree"]
 

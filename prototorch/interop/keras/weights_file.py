@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
+from prototorch.engine.storage.tree_paths import find_path_error
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import (
     ConfigLayer,
@@ -17,8 +19,6 @@ from prototorch.interop.keras.keras1_weights import kernel_order
 from prototorch.interop.keras.legacy_weights import read_legacy_layers, read_numbered_layers
 from prototorch.interop.keras.vars_tree import CONTAINERS, read_vars_tree
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.foreign_hdf5 import HDF5Layout
-from prototorch.storage.tree_paths import find_path_error
 
 __all__ = ["is_keras_layout", "keras_weight_file"]
 

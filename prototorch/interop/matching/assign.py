@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cpu.worker_pool import parallel_for
+from prototorch.engine.backends.cpu.worker_pool import parallel_for
 from prototorch.errors import ModelFileError
 from prototorch.interop.matching.match import Match
 from prototorch.interop.matching.pairing import Assignment

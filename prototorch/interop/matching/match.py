@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prototorch.caffe.interop.scale_layers import join_scale_layers, rename_layers
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.caffe.scale_layers import join_scale_layers, rename_layers
 from prototorch.interop.layouts import LayoutTable
 from prototorch.interop.matching.automatic_names import drop_automatic_names
 from prototorch.interop.matching.by_name import NameMatch, match_names

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import WeightsError
 from prototorch.interop.matching.by_order import OrderMatch
 from prototorch.interop.matching.file_layers import split_name
 from prototorch.interop.matching.match import Match
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.load_report import LoadReport
 
 __all__ = ["check_match", "load_report"]
 

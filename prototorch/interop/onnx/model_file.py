@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from prototorch.data.safe_io import expand_path, physical_memory
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import DataError, ModelFileError, UsageError
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.tensors import TensorReader
 from prototorch.interop.onnx.wire_format import skim
 from prototorch.interop.weight_file import StoredArray
-from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["OnnxFile", "open_onnx"]
 

@@ -1,6 +1,6 @@
 """Caffe's binary files: ``.caffemodel`` of all versions, and ``.binaryproto`` (a mean image).
 
-Solver states are read by `prototorch.interop.caffe.solver_state`.
+Solver states are read by `prototorch.caffe.interop.solver_state`.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from typing import NoReturn
 
+from prototorch.caffe.interop.blob_proto import blob_array
+from prototorch.caffe.interop.stored_net import file_of_message
+from prototorch.caffe.interop.wire import ProtobufError, decode
+from prototorch.caffe.text.message import Message
 from prototorch.data.safe_io import printable_path
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
-from prototorch.interop.caffe.blob_proto import blob_array
-from prototorch.interop.caffe.stored_net import file_of_message
-from prototorch.interop.caffe.wire import ProtobufError, decode
 from prototorch.interop.protobuf_reader import BYTES
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.mapped_file import MappedFile
-from prototorch.text.caffe.message import Message
 
 __all__ = ["FORMAT"]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from prototorch.data.safe_io import printable_path, read_head
+from prototorch.engine.storage.mapped_file import MappedFile
+from prototorch.engine.storage.tree_paths import find_name_error
+from prototorch.engine.storage.zip_members import zip_members
 from prototorch.errors import DataError, ModelFileError
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.mapped_file import MappedFile
-from prototorch.storage.tree_paths import find_name_error
-from prototorch.storage.zip_members import zip_members
 
 __all__ = ["Format", "UnknownFile", "check_weight_name"]
 

@@ -1,19 +1,19 @@
 """HDF5 files of other systems: Keras (``.h5``, ``.hdf5``, ``.weights.h5``), Caffe (``.caffemodel.h5``), NNabla, and
 trees of arrays of anybody.
 
-The HDF5 library sees such a file in a sandboxed process alone (`prototorch.storage.foreign_hdf5`).
+The HDF5 library sees such a file in a sandboxed process alone (`prototorch.engine.storage.foreign_hdf5`).
 """
 
 from __future__ import annotations
 
+from prototorch.caffe.interop.solver_state import is_hdf5_state
+from prototorch.caffe.interop.stored_net import file_of_hdf5, is_caffemodel_tree
+from prototorch.engine.storage.foreign_hdf5 import HDF5Layout, read_layout
 from prototorch.errors import ModelFileError
-from prototorch.interop.caffe.solver_state import is_hdf5_state
-from prototorch.interop.caffe.stored_net import file_of_hdf5, is_caffemodel_tree
 from prototorch.interop.keras.stored_arrays import stored_array
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.foreign_hdf5 import HDF5Layout, read_layout
 
 __all__ = ["FORMAT", "plain_weight_file"]
 

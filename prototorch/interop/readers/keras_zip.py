@@ -6,14 +6,14 @@ as Keras writes it, is mapped in its place; a compressed one is decompressed to 
 
 from __future__ import annotations
 
+from prototorch.engine.storage.mapped_file import MappedFile
+from prototorch.engine.storage.zip_members import read_member, zip_members
+from prototorch.engine.storage.zipped_hdf5 import read_zipped_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.mapped_file import MappedFile
-from prototorch.storage.zip_members import read_member, zip_members
-from prototorch.storage.zipped_hdf5 import read_zipped_layout
 
 __all__ = ["FORMAT"]
 

@@ -11,14 +11,14 @@ from math import prod
 
 import numpy as np
 
+from prototorch.engine.storage.mapped_file import MappedFile
+from prototorch.engine.storage.zip_members import ZipMember, read_member, zip_members
+from prototorch.engine.storage.zipped_hdf5 import read_zipped_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.protobuf_reader import BYTES, FIXED32, ProtobufError, iter_fields, read_varints
 from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
 from prototorch.interop.readers.foreign_hdf5_file import plain_weight_file
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.mapped_file import MappedFile
-from prototorch.storage.zip_members import ZipMember, read_member, zip_members
-from prototorch.storage.zipped_hdf5 import read_zipped_layout
 
 __all__ = ["FORMAT"]
 

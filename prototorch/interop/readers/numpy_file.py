@@ -8,11 +8,11 @@ from math import prod
 import numpy as np
 
 from prototorch.data.npz import MAX_HEADER_LENGTH, check_npy_header, is_npy
+from prototorch.engine.storage.mapped_file import MappedFile
+from prototorch.engine.storage.zip_members import ZipMember, check_crc, inflate_start, read_member, zip_members
 from prototorch.errors import DataError, ModelFileError
 from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.mapped_file import MappedFile
-from prototorch.storage.zip_members import ZipMember, check_crc, inflate_start, read_member, zip_members
 
 __all__ = ["FORMAT"]
 

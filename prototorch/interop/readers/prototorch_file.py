@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
+from prototorch.engine.storage.container import has_container_header, map_contents
 from prototorch.errors import ModelFileError
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.container import has_container_header, map_contents
 
 __all__ = ["FORMAT"]
 

@@ -14,11 +14,11 @@ from functools import partial
 from math import prod
 from typing import Any, NoReturn
 
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, is_known_dtype, stored_dtype
 from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
 from prototorch.interop.weight_file import StoredArray, WeightFile
-from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["DTYPES", "FORMAT"]
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, stored_dtype
 from prototorch.interop.readers.file_format import check_weight_name
@@ -17,7 +18,6 @@ from prototorch.interop.readers.torch_objects import StorageRef, StorageType, Te
 from prototorch.interop.readers.torch_pickle import ForeignNameError, PickleError, PickleMachine
 from prototorch.interop.readers.torch_state_dict import find_state_dict
 from prototorch.interop.weight_file import StoredArray, WeightFile, check_sharing
-from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["ByteOrder", "StorageBytes", "load_pickle", "make_weight_file"]
 

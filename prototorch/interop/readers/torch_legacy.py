@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import is_known_dtype, stored_dtype
 from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.readers.torch_container import StorageBytes, load_pickle, make_weight_file
 from prototorch.interop.readers.torch_objects import StorageRef
 from prototorch.interop.weight_file import WeightFile
-from prototorch.storage.mapped_file import MappedFile
 
 __all__ = ["FORMAT"]
 

@@ -26,7 +26,8 @@ class WeightSet(Block):
     alias: list[str] = field([], doc='Other names among the sets of its model, such as "imagenet".')
     model: str = field(doc="Name of the model text that the weights belong to.")
     replaces: str | None = field(
-        None, doc="Name of the model for which `prototorch.models` gives this one when pretrained weights are wanted."
+        None,
+        doc="Name of the model for which `prototorch.model.shipped` gives this one when pretrained weights are wanted.",
     )
     address: str = field(doc="URL of the file: https:, or file: for one on this machine.")
     digest: str | None = field(

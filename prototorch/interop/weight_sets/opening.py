@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prototorch.base.terminal import escape_line
+from prototorch.engine.storage.container import is_container
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
@@ -17,8 +19,6 @@ from prototorch.interop.weight_sets.belonging import check_belongs
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
 from prototorch.interop.weight_sets.weights_block import Weights
-from prototorch.storage.container import is_container
-from prototorch.terminal import escape_line
 
 __all__ = ["OpenedWeights", "find_owner", "is_saved_file", "open_weights"]
 

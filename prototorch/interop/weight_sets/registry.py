@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from prototorch.base.package_files import package_folder
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, FileError, ResourceError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.interop.weight_sets.declaration import WeightSet
-from prototorch.package_files import package_folder
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document
 from prototorch.text.syntax_tree import Body

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from prototorch.caffe.interop.export.net_export import export_net
+from prototorch.caffe.interop.wire import iter_encoded
+from prototorch.caffe.text.writer import format_message
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.net_writer import net_fields
-from prototorch.interop.caffe.export.net_export import export_net
-from prototorch.interop.caffe.wire import iter_encoded
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.text.caffe.writer import format_message
 from prototorch.text.writer import format_fields
 
 __all__ = ["FORMAT", "write_caffe_net"]

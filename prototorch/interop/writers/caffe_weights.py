@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from prototorch.caffe.interop.blob_proto import blob_array
+from prototorch.caffe.interop.export.net_export import export_net
+from prototorch.caffe.interop.wire import iter_encoded
+from prototorch.caffe.text.message import Message
+from prototorch.engine.storage.atomic_write import write_bytes
+from prototorch.engine.storage.hdf5_image import encode_image
 from prototorch.errors import UsageError
-from prototorch.interop.caffe.blob_proto import blob_array
-from prototorch.interop.caffe.export.net_export import export_net
-from prototorch.interop.caffe.wire import iter_encoded
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.storage.hdf5_image import encode_image
-from prototorch.text.caffe.message import Message
 
 __all__ = ["FORMAT"]
 

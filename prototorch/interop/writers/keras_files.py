@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from prototorch.engine.storage.hdf5_encoder import encode_tree
 from prototorch.errors import UsageError
 from prototorch.interop.keras.file_contents import KerasWeights, TreeContents, vars_contents
 from prototorch.interop.keras.model_config import functional_config, layers_in_order
 from prototorch.interop.keras.model_layers import KerasLayer, keras_layers
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.writers.output_format import ModelToWrite
-from prototorch.storage.hdf5_encoder import encode_tree
 
 __all__ = ["KerasContents", "keras_contents"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.interop.keras.file_contents import KERAS_VERSION, legacy_contents
 from prototorch.interop.writers.keras_files import encode, keras_contents
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["FORMAT"]
 

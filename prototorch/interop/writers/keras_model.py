@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from prototorch.engine.storage.atomic_write import write_bytes
+from prototorch.engine.storage.zip_writer import encode_zip
 from prototorch.interop.keras.file_contents import KERAS_VERSION
 from prototorch.interop.writers.keras_files import keras_contents
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.storage.zip_writer import encode_zip
 
 __all__ = ["FORMAT"]
 

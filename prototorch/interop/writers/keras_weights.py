@@ -6,10 +6,10 @@ a Flatten are in that order.
 
 from __future__ import annotations
 
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import UsageError
 from prototorch.interop.writers.keras_files import keras_contents
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["FORMAT"]
 

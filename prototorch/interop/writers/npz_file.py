@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["FORMAT"]
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.engine.storage.atomic_write import write_bytes
+from prototorch.engine.storage.zip_writer import encode_zip
 from prototorch.errors import UsageError
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
 from prototorch.interop.writers.system_arrays import system_arrays
-from prototorch.storage.atomic_write import write_bytes
-from prototorch.storage.zip_writer import encode_zip
 
 __all__ = ["FORMAT", "write_arrays", "write_value"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.interop.torch.net_source import torch_source
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
 from prototorch.interop.writers.torch_file import write_arrays
-from prototorch.storage.atomic_write import write_bytes
 
 __all__ = ["FORMAT", "write_torch_module"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.backends.cuda.availability import is_available
+from prototorch.cuda.availability import is_available
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import warn_user

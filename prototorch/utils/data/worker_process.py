@@ -12,7 +12,7 @@ import threading
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from prototorch.backends.cpu.worker_pool import set_num_threads
+from prototorch.engine.backends.cpu.worker_pool import set_num_threads
 from prototorch.errors import UsageError
 from prototorch.utils.data.worker import RemoteError, ThreadWorker, WorkerTask
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from prototorch.conversion.sources import WeightOptions, open_source
+from prototorch.interop.conversion.sources import WeightOptions, open_source
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 

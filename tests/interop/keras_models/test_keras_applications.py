@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from prototorch.conversion.sources import WeightOptions, open_source
+from prototorch.interop.conversion.sources import WeightOptions, open_source
 from tests.interop.keras_models.imported import check_equal
 from tests.interop.real_files import real_file
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.conversion import convert
 from prototorch.errors import ModelFileError
+from prototorch.interop.conversion import convert
 from prototorch.interop.keras.config_import import import_config
 from tests.interop.keras_models.imported import check_equal, load, random_weights
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import prototorch as pt
 from prototorch.errors import ModelFileError, UsageError, WeightsError
 from prototorch.interop.matching import match_weights
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 TEXT = """
 name: "net"

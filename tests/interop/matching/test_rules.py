@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from prototorch.errors import FileError, TextError, UsageError, WeightsError
 from prototorch.interop.matching.rules_file import as_rules, format_rules
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 
 def _model(layers: int = 3):

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from prototorch.errors import WeightsError
 from prototorch.interop.torch.layouts import LAYOUTS
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from tests.interop.matching.torch_modules import PEERS, Peer
 
 #: float32 sums of at most a few dozen products

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import prototorch as pt
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 
 
 @dataclass(frozen=True)

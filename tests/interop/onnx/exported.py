@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from prototorch.engine.harness.case import Case
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.add_loss import AddLoss
 from prototorch.layers.stream_recurrent import StreamRecurrentLayer
-from prototorch.model import Model
-from prototorch.testing.case import Case
+from prototorch.model.model import Model
 
 onnxruntime.set_default_logger_severity(4)
 

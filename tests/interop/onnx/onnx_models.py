@@ -16,7 +16,7 @@ from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.onnx.importer.model import import_graph
 from prototorch.interop.onnx.importer.operands import NetValue
 from prototorch.interop.onnx.model_file import open_onnx
-from prototorch.model import Model
+from prototorch.model.model import Model
 
 onnx = pytest.importorskip("onnx")
 

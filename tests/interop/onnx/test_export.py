@@ -10,13 +10,13 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers, ops
+from prototorch.engine.harness.case import Case, cases
 from prototorch.errors import UsageError
 from prototorch.interop.onnx.export import walker
 from prototorch.interop.onnx.op_pairs import OP_PAIRS, pair_by_our_op
 from prototorch.interop.writers import output_formats
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.ops.operators import OPS
-from prototorch.testing.case import Case, cases
 from tests.interop.onnx.exported import (
     assert_same,
     check_file,

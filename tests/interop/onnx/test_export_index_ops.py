@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from prototorch import ops
+from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import UsageError
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.layers.base import Layer
-from prototorch.model import Model
-from prototorch.testing import temporary_definitions
+from prototorch.model.model import Model
 from tests.interop.onnx.exported import assert_same, predictions, run_onnx
 
 X = (4, 5, 6)  # of each sample

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import prototorch as pt
+from prototorch.engine.harness.case import Case, cases
 from prototorch.interop.onnx.importer.model import import_onnx
-from prototorch.testing.case import Case, cases
 from tests.interop.onnx.exported import (
     assert_same,
     check_file,

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import prototorch as pt
+from prototorch.base.package_files import shipped_models
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.net_reader import read_net
 from prototorch.interop.text_generation import generate_text
 from prototorch.interop.text_generation.concatenations import chain_concatenations
-from prototorch.load import load_model, make_model
-from prototorch.package_files import shipped_models
+from prototorch.model.load import load_model, make_model
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
 from prototorch.text.reader import parse

@@ -7,16 +7,16 @@ import pytest
 import torch
 
 import prototorch as pt
-from prototorch.backends.cpu import cpu
+from prototorch.engine.backends.cpu import cpu
+from prototorch.engine.harness.case import Case, cases
+from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.torch import live_loss, live_net
 from prototorch.interop.torch.layer_table import has_entry
-from prototorch.load import model_from_text
+from prototorch.model.load import model_from_text
 from prototorch.spec import Spec
-from prototorch.testing.case import Case, cases
-from prototorch.testing.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.train.step_inputs import PREDICT
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch

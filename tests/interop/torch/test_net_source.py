@@ -16,12 +16,12 @@ import torch
 from torch import nn
 
 import prototorch as pt
+from prototorch.engine.harness.case import Case, cases
 from prototorch.errors import UsageError
 from prototorch.interop.torch.source_names import MODULE_ATTRIBUTES, attribute_name, variable_name
 from prototorch.interop.writers import write_model
 from prototorch.interop.writers.output_format import ModelToWrite
-from prototorch.load import model_from_text
-from prototorch.testing.case import Case, cases
+from prototorch.model.load import model_from_text
 from tests.interop.onnx.exported import assert_same, model_of, predictions, random_inputs, refusal_of, scatter_weights
 
 CASES = [c for c in cases() if False in c.phases and refusal_of(c) is None]

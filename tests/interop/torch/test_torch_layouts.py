@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from prototorch.engine.harness.case import Case, cases
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, layout_table
 from prototorch.interop.torch.layouts import LAYOUTS
 from prototorch.interop.transforms import GateOrder, NeutralArray, SplitArray, SumArrays, TransformError, TransposeArray
 from prototorch.layers import BatchNormalization, Dense
-from prototorch.testing.case import Case, cases
 
 #: examples whose weights no module of PyTorch has
 NOT_EXPRESSIBLE = {

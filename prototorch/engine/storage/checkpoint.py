@@ -1,0 +1,239 @@
+"""Checkpoints: a model in one file, with its expanded text, its weights and, to resume training, all of its state.
+
+weights/<layer>/<weight>            the weights, float32, channels-first
+optimizer/<layer>/<weight>/<slot>   the optimiser's slots
+metrics/<phase>/<metric>/<total>    metric accumulators of the current epoch
+state/<n>                           arrays in the state of callbacks
+meta                                format version, model text, training state and ranges of the inputs as JSON
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from prototorch.data.value_ranges import ValueRange
+from prototorch.engine.storage import container
+from prototorch.engine.storage.atomic_write import remove_orphans
+from prototorch.engine.storage.load_report import LoadReport
+from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
+
+__all__ = [
+    "Checkpoint",
+    "LoadReport",
+    "assign_weights",
+    "check_ending",
+    "compare_weights",
+    "load",
+    "load_weights_into",
+    "save",
+]
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The content of a file: ``arrays`` by variable name; ``training``, the training state or None; ``input_ranges``,
+    the ranges of the training data by input."""
+
+    text: str
+    arrays: dict[str, np.ndarray]
+    training: dict[str, Any] | None
+    input_ranges: dict[str, ValueRange]
+
+
+def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None,
+         input_ranges: Mapping[str, ValueRange] | None = None) -> None:  # fmt: skip
+    """Write a model atomically: an existing file is replaced only by a complete new one.
+
+    Without ``training`` only the weights are written. What processes that were killed while they wrote into this folder
+    have left there is removed. Raises SnapshotError if the file cannot be written, UsageError for an ending that
+    stands for another format.
+    """
+    check_ending(path)
+    arrays: dict[str, np.ndarray] = {}
+    for name, array in variables.items():
+        if training is not None or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
+            arrays[_path_of_variable(name)] = np.asarray(array, order="C")
+    meta: dict[str, str | int | float] = {"format": FORMAT_VERSION, "kind": "model", "model_text": text}
+    if training is not None:
+        try:
+            meta["training"] = json.dumps(_extract_arrays(training, arrays))
+        except TypeError as exc:
+            raise UsageError(
+                f"a callback's state must consist of numbers, strings, lists, dicts and arrays: {exc}"
+            ) from None
+    if input_ranges:
+        meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
+    container.write(path, arrays, meta)
+    remove_orphans(os.path.dirname(os.path.abspath(path)))
+
+
+#: endings of files that other formats have, which are not written
+_OTHER_FORMATS = {
+    ".keras": "Keras' zip archive", ".pt": "a PyTorch file", ".pth": "a PyTorch file", ".ckpt": "a checkpoint of "
+    "TensorFlow or PyTorch", ".onnx": "an ONNX model", ".safetensors": "a safetensors file",
+    ".caffemodel": "a Caffe model",
+    ".prototxt": "a Caffe text", ".proto": "a model text", ".npz": "a NumPy archive", ".npy": "a NumPy array",
+    ".tflite": "a TensorFlow Lite model", ".pb": "a TensorFlow graph", ".pkl": "a Python pickle", ".pickle": "a Python "
+    "pickle", ".json": "a JSON text", ".zip": "a zip archive", ".mlmodel": "a Core ML model", ".gguf": "a GGUF file",
+}  # fmt: skip
+
+
+def check_ending(path: str | PathLike[str]) -> None:
+    """Raise UsageError for a path whose ending stands for another format than HDF5, which a model is saved as."""
+    name = os.fspath(path)
+    stem, ending = os.path.splitext(name)
+    other = _OTHER_FORMATS.get(ending.lower())
+    if other is not None:
+        text = "; model.to_text() is the text" if ending in (".proto", ".prototxt") else ""
+        raise UsageError(
+            f"{name!r}: a model is saved as HDF5, but {ending} is the ending of {other}: take {stem + '.h5'!r}{text}"
+        )
+
+
+def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
+    """Read a file written by `save`. mapped: the arrays are read-only views of the file, which take no memory.
+
+    Raises ModelFileError for a damaged file, or one of another kind or version.
+    """
+    contents = container.map_contents(path) if mapped else container.read(path)
+    meta = contents.meta
+    if meta.get("kind") != "model" or "model_text" not in meta:
+        readers = {"compiled function": "load_compiled", "static graph": "Graph.load"}
+        reader = readers.get(str(meta.get("kind")))
+        hint = f": it is a {meta.get('kind')}, which prototorch.{reader} reads" if reader else ""
+        raise ModelFileError(f"{path}: a prototorch file, but not a saved model{hint}")
+    version = meta.get("format")
+    if not isinstance(version, int) or not isinstance(meta["model_text"], str):
+        raise ModelFileError(f"{path}: a saved model with an invalid format version or text")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT_VERSION})"
+        )
+    variables = {n: a for p, a in contents.arrays.items() if (n := _variable_of_path(p)) is not None}
+    training = None
+    if "training" in meta:
+        try:
+            training = _insert_arrays(json.loads(str(meta["training"])), contents.arrays)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ModelFileError(f"{path}: its training state cannot be read: {error!r:.200}") from error
+        if not isinstance(training, dict):
+            raise ModelFileError(f"{path}: its training state must be a mapping, got {type(training).__name__}")
+    try:
+        ranges = json.loads(str(meta.get("input_ranges", "{}")))
+        if not isinstance(ranges, dict):
+            raise ValueError("expected a mapping")
+        input_ranges = {name: ValueRange.from_json(value) for name, value in ranges.items()}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelFileError(f"{path}: its input ranges cannot be read: {error!s:.200}") from error
+    return Checkpoint(meta["model_text"], variables, training, input_ranges)
+
+
+def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -> LoadReport:
+    """Which of the new weights match the names and shapes of ``weights``."""
+    common = [n for n in weights if n in new]
+    mismatched = tuple(
+        (n, tuple(new[n].shape), tuple(weights[n].shape)) for n in common if new[n].shape != weights[n].shape
+    )
+    excluded = {n for n, _, _ in mismatched}
+    return LoadReport(
+        tuple(n for n in common if n not in excluded),
+        tuple(n for n in weights if n not in new),
+        tuple(n for n in new if n not in weights),
+        mismatched,
+    )
+
+
+def assign_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray], *, by_name: bool = False,
+                   skip_mismatch: bool = False, source: str = "the weights",
+                   strict: bool = False) -> LoadReport:  # fmt: skip
+    """Copy new weights into ``weights``; after an error nothing has been copied.
+
+    by_name, skip_mismatch: as for `load_weights_into`.
+    source: the origin of the new weights, for messages.
+    strict: the caller has no such options, so messages do not mention them, nor a file.
+
+    Raises WeightsError as `load_weights_into`.
+    """
+    report = compare_weights(weights, {n: np.asarray(a) for n, a in new.items()})
+    where = "among those given" if strict else "in the file"
+    if not by_name and (report.missing or report.unexpected):
+        hint = did_you_mean(report.missing[0], report.unexpected) if report.missing and report.unexpected else ""
+        option = "" if strict else " (by_name=True loads those that do)"
+        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}{hint}")
+    if report.mismatched and not skip_mismatch:
+        option = "" if strict else " (skip_mismatch=True leaves these out)"
+        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}")
+    if not report.loaded and (weights or new):
+        raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
+    for name in report.loaded:
+        weights[name][...] = new[name]
+    return report
+
+
+def load_weights_into(path: str | PathLike[str], weights: Mapping[str, Any], *, by_name: bool = False,
+                      skip_mismatch: bool = False) -> LoadReport:  # fmt: skip
+    """Copy the weights of a saved model into ``weights``.
+
+    By default names and shapes must match exactly. With ``by_name`` weights may be missing on either side, with
+    ``skip_mismatch`` shapes may differ; such weights are left unchanged. Raises WeightsError, with the whole report,
+    for other differences and ModelFileError for a damaged file.
+    """
+    saved = load(path, mapped=True)
+    new = {n: a for n, a in saved.arrays.items() if not n.startswith((SLOT_PREFIX, METRIC_PREFIX))}
+    return assign_weights(weights, new, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
+
+
+def _path_of_variable(name: str) -> str:
+    if name.startswith(SLOT_PREFIX):
+        weight, slot = name[len(SLOT_PREFIX) :].rsplit(":", 1)
+        return f"optimizer/{weight}/{slot}"
+    if name.startswith(METRIC_PREFIX):
+        return "metrics/" + name[len(METRIC_PREFIX) :].replace("/", "|").replace(":", "/")
+    return f"weights/{name}"
+
+
+def _variable_of_path(path: str) -> str | None:
+    kind, _, rest = path.partition("/")
+    if kind == "weights":
+        return rest
+    if kind == "optimizer":
+        return SLOT_PREFIX + ":".join(rest.rsplit("/", 1))
+    if kind == "metrics":
+        return METRIC_PREFIX + rest.replace("/", ":").replace("|", "/")
+    return None
+
+
+def _extract_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
+    """The value as JSON; arrays are added to ``arrays`` and replaced by their paths."""
+    if isinstance(value, np.ndarray):
+        path = f"state/{sum(p.startswith('state/') for p in arrays)}"
+        arrays[path] = value
+        return {"$array": path}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): _extract_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_extract_arrays(v, arrays) for v in value]
+    return value
+
+
+def _insert_arrays(value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """The inverse of `_extract_arrays`."""
+    if isinstance(value, dict):
+        if set(value) == {"$array"}:
+            return arrays[value["$array"]]
+        return {k: _insert_arrays(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_insert_arrays(v, arrays) for v in value]
+    return value

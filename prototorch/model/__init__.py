@@ -1,0 +1,1 @@
+"""The Keras-like face: models, opening and saving them, prediction, checks of a model text."""

@@ -1,0 +1,81 @@
+"""Calling a model: on symbolic tensors it becomes a part of another net, on tensors and arrays it runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from prototorch.eager.functions.creation import tensor
+from prototorch.eager.layer_call import training as training_phase
+from prototorch.eager.tensor import Tensor
+from prototorch.errors import UsageError
+from prototorch.graph.net import InputNode, Net
+from prototorch.graph.symbolic import SymbolicTensor
+from prototorch.spec import Spec
+from prototorch.train.text_inputs import encode_texts
+
+__all__ = ["call_model"]
+
+
+def call_model(model: Any, inputs: Sequence[Any], training: bool) -> Any:
+    """The outputs of a model for inputs; see `prototorch.model.model.Model.__call__`."""
+    net: Net = model.net
+    values = _inputs_by_name(net, inputs)
+    if any(isinstance(v, SymbolicTensor) for v in values.values()):
+        if not all(isinstance(v, SymbolicTensor) for v in values.values()):
+            raise UsageError(f"{net.name!r} is called with symbolic tensors and other values at the same time")
+        return _run_layers(net, values)
+    values = encode_texts(net, values)
+    values = {node.name: _as_tensor(node, values[node.name]) for node in net.inputs}
+    with training_phase(training):
+        values = _preprocess(net, values)
+        model._build({name: Spec(tuple(v.shape), v.dtype) for name, v in values.items()})
+        return _run_layers(net, values, is_preprocessed=True)
+
+
+def _inputs_by_name(net: Net, inputs: Sequence[Any]) -> dict[str, Any]:
+    names = [node.name for node in net.inputs]
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        given = dict(inputs[0])
+    else:
+        whole = len(inputs) == 1 and isinstance(inputs[0], list | tuple) and len(names) > 1
+        row = list(inputs[0]) if whole else list(inputs)
+        given = dict(zip(names, row, strict=False)) if len(row) == len(names) else dict(enumerate(row))
+    if set(given) != set(names):
+        raise UsageError(
+            f"the model {net.name!r} takes {len(names)} input{'s' * (len(names) != 1)} ({', '.join(names)}), got "
+            f"{', '.join(map(str, given)) if isinstance(inputs[0] if inputs else None, Mapping) else len(given)}"
+        )
+    return given
+
+
+def _as_tensor(node: InputNode, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    try:
+        if np.asarray(value).dtype.kind == "c":
+            raise UsageError(f"the input {node.name!r} holds complex numbers, expected real ones")
+        return tensor(value, dtype=node.dtype)
+    except UsageError:
+        raise
+    except (TypeError, ValueError) as exc:
+        raise UsageError(f"the input {node.name!r} must be a tensor or an array, not {type(value).__name__}") from exc
+
+
+def _preprocess(net: Net, values: dict[str, Any]) -> dict[str, Any]:
+    """The values with the first input preprocessed."""
+    values = dict(values)
+    for layer in net.preprocess:
+        values[net.inputs[0].name] = layer(values[net.inputs[0].name])
+    return values
+
+
+def _run_layers(net: Net, values: dict[str, Any], is_preprocessed: bool = False) -> Any:
+    values = values if is_preprocessed else _preprocess(net, values)
+    for node in net.nodes:
+        made = node.layer(*(values[name] for name in node.bottoms))
+        values.update(zip(node.tops, made if isinstance(made, tuple) else (made,), strict=True))
+    outputs = tuple(values[name] for name in net.outputs)
+    return outputs if len(outputs) > 1 else outputs[0]

@@ -1,0 +1,400 @@
+"""The model: declared in text or in Python, compiled, fitted, evaluated and saved; thin, over the packages below."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from prototorch.caffe.data import database_dataset  # noqa: F401  (databases as data sources)
+from prototorch.data.dataset import ArrayDataset
+from prototorch.data.read_limits import ReadLimits
+from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.storage import checkpoint, hdf5_source  # noqa: F401  (hdf5_source: HDF5 as a data source)
+from prototorch.errors import ModelWarning, UsageError, warn_user
+from prototorch.graph.net import Net
+from prototorch.graph.net_writer import net_fields
+from prototorch.graph.symbolic import SymbolicTensor, build_net, inputs_by_name
+from prototorch.graph.weight_spec import WeightSpec
+from prototorch.layers.base import Layer
+from prototorch.model.call import call_model
+from prototorch.model.export import ModelExport
+from prototorch.model.structure import ModelStructure, layer_of
+from prototorch.model.weights import ModelWeights
+from prototorch.optimizers import Optimizer
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
+from prototorch.schema.neutral_arguments import explain_arguments
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
+from prototorch.train.argument_checks import (
+    COMPILE_ARGUMENTS,
+    OLD_FIT_ARGUMENTS,
+    SUMMARY_ARGUMENTS,
+    check_integer,
+    check_optional_integer,
+    check_verbose,
+    values_of,
+)
+from prototorch.train.builtin_callbacks import History
+from prototorch.train.callback_list import CallbackList, callback_list
+from prototorch.train.callbacks import Callback, bind_output_dirs
+from prototorch.train.config import Compile, Fit, record_class_names
+from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
+from prototorch.train.input_ranges import InputRanges
+from prototorch.train.loss_terms import apply_loss_weights, by_output
+from prototorch.train.model_notes import find_model_notes
+from prototorch.train.on_batch import OnBatchRunner
+from prototorch.train.plan_cache import PlanCache
+from prototorch.train.preprocessing import Preprocessor
+from prototorch.train.profiler import OPEN, Profiler
+from prototorch.train.progress import format_duration, format_logs, progress_callbacks
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
+from prototorch.train.summary import summarize
+from prototorch.train.trainer import Trainer
+
+
+class Model(ModelStructure, ModelWeights, ModelExport):
+    """A net with its weights.
+
+    Made from symbolic tensors (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of
+    layers (`Sequential`). ``compile_block`` and ``fit_block`` are the blocks of its text, None where there are none.
+
+    Args:
+        inputs, outputs: symbolic tensors, or lists of them; or a `Net` alone. ``model.input`` and
+            ``model.get_layer(name).output`` are those of another model, whose weights and preprocessing are shared.
+        name: the net's name.
+        preprocess: layers that are applied to every sample before the net; augment: layers that are applied next, to
+            training samples only.
+    """
+
+    def __init__(
+        self,
+        inputs: SymbolicTensor | Sequence[SymbolicTensor] | Net,
+        outputs: SymbolicTensor | Sequence[SymbolicTensor] | None = None,
+        name: str = "model",
+        *,
+        preprocess: Sequence[Layer] = (),
+        augment: Sequence[Layer] = (),
+    ):
+        if isinstance(inputs, Net):
+            self.net = inputs
+        elif outputs is None:
+            raise UsageError("Model: expected inputs and outputs, got inputs alone")
+        else:
+            symbols = inputs_by_name(_as_list(inputs), _as_list(outputs))
+            net = build_net(symbols, _as_list(outputs), name)
+            if symbols[0].net is not None and not (preprocess or augment):
+                preprocess, augment = symbols[0].net.preprocess, symbols[0].net.augment
+            self.net = replace(net, nodes=tuple(replace(node, layer=layer_of(node)) for node in net.nodes))
+        if preprocess or augment:
+            self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
+        self.variables = Variables()
+        self._bind_layers()
+        self.input_ranges = InputRanges(self.net)
+        self.compile_block: Compile | None = None
+        self.fit_block: Fit | None = None
+        self._trainer: Trainer | None = None
+        self._weight_specs: dict[str, WeightSpec] | None = None
+        self.history: History | None = None
+        self.read_limits: ReadLimits | None = None  # of a saved model, on the data that it names
+
+    def to_text(self) -> str:
+        """The model as canonical text, with all blocks and repeats expanded; `load_model` reads it back equal."""
+        return format_fields([*net_fields(self.net), *self._blocks()])
+
+    def _blocks(self) -> list[Field]:
+        blocks = {"weights": self.weights_block, "compile": self.compile_block, "fit": self.fit_block}.items()
+        return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
+
+    @explain_arguments(SUMMARY_ARGUMENTS)
+    def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] | None = print) -> None:
+        """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
+        (print_fn or print)(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
+
+    def __call__(self, *inputs: Any, training: bool = False) -> Any:
+        """The outputs for inputs in order, or a dict of them by name: one, or a tuple where there are several.
+
+        Symbolic tensors become a part of another net, which shares the weights (as in Keras: training one model changes
+        the other). Tensors and arrays [batch, ...] are computed at once, layer by layer, with gradients to the weights
+        (`eager.weights_of` has their tensors); `predict` is faster. ``preprocess`` layers come first, ``augment``
+        layers are left out. training: the phase, for tensors and arrays.
+
+        Raises UsageError for another number of inputs, or for inputs of several kinds.
+        """
+        return call_model(self, inputs, training)
+
+    # ---------------------------------------------------------------- compile
+
+    @explain_arguments(COMPILE_ARGUMENTS)
+    def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
+                loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
+                seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
+                autotune: bool = False, memory: str = "normal", lr_mult: Mapping[str, float] | None = None,
+                freeze: str | Sequence[str] = (), decay_mult: Mapping[str, float] | None = None) -> None:  # fmt: skip
+        """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
+
+        Args:
+            optimizer: a name or an `Optimizer`.
+            loss: a name, a `Loss`, a list (one for each output; of one output, losses to add, as in Keras) or a dict.
+            metrics: likewise; "accuracy" becomes a metric by the loss and the output's shape.
+            weighted_metrics: likewise; metrics in which sample and class weights count.
+            loss_weights: the factors of the losses in the total, in order or by output.
+            seed: of initial weights, the order of the data, dropout and augmentation.
+            freeze: patterns of what is not trained, ``["**", "!logits"]``. lr_mult, decay_mult: factors by pattern on
+                learning rate and weight decay, ``{"stem/**": 0.1}``. device, ..., memory: see `Compile`.
+
+        Raises UsageError for arguments that do not fit the net, BackendError for a device that is not there; warns
+        (`ModelWarning`) of a loss that does not fit what the output ends with.
+        """
+        outputs = self.net.outputs
+        loss, metrics, weighted_metrics = (
+            by_output(value, outputs, name) for name, value in
+            (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
+        )  # fmt: skip
+        block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
+                        weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
+                        seed=seed, threads=threads, deterministic=deterministic, autotune=autotune, freeze=freeze,
+                        lr_mult=lr_mult or (), decay_mult=decay_mult or ())  # fmt: skip
+        if loss_weights is not None:
+            block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
+        self.set_compile(block)
+        self._warn_once()
+
+    def set_compile(self, block: Compile) -> None:
+        """As `compile`, with a ``compile`` block."""
+        if self._trainer is not None:
+            self._trainer.ensure_idle("compile")
+        self._take_over_unfreezings()
+        backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
+        plan_cache = PlanCache(self.net, self.variables, backend, block)
+        self.variables.drop_prefix(SLOT_PREFIX)
+        self.variables.drop_prefix(METRIC_PREFIX)
+        self.compile_block = block
+        self._make_trainer(plan_cache)
+
+    def _from_net(self, net: Net) -> Model:
+        if not any(self.net.unknown_sizes()):
+            self.build()  # so that the seed of this model decides its first weights
+        return Model(net)
+
+    def _make_trainer(self, plan_cache: PlanCache) -> None:
+        self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))
+        self._has_warned = False
+        self._on_batch_runner = OnBatchRunner(self._trainer)
+
+    @property
+    def trainer(self) -> Trainer:
+        """Runs the steps. A model that is not compiled can predict."""
+        if self._trainer is None:
+            if self.compile_block is not None:
+                self.set_compile(self.compile_block)
+            else:
+                backend = backend_for("auto")
+                self._make_trainer(PlanCache(self.net, self.variables, backend, None))
+        assert self._trainer is not None
+        return self._trainer
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer. Raises UsageError where the model is not compiled."""
+        return self.trainer.plan_cache.optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step; setting it overrides a schedule."""
+        return self.trainer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self.trainer.learning_rate = value
+
+    @property
+    def stop_training(self) -> bool:
+        """Set by a callback to end the epoch after this step, and `fit` after the epoch."""
+        return self.trainer.stop_training
+
+    @stop_training.setter
+    def stop_training(self, value: bool) -> None:
+        self.trainer.stop_training = value
+
+    # ---------------------------------------------------------------- fit, evaluate, predict
+
+    @explain_arguments(OLD_FIT_ARGUMENTS, {"nb_epoch": "epochs"})
+    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int | None = None,
+            verbose: Any = "auto", callbacks: Sequence[Callback] | Callback | None = None,
+            validation_split: float | None = None, validation_data: Any = None, shuffle: bool | None = None,
+            class_weight: Mapping[int, float] | None = None, sample_weight: Any = None, initial_epoch: int = 0,
+            steps_per_epoch: int | None = None, validation_steps: int | None = None,
+            validation_batch_size: int | None = None, validation_freq: int | None = None, *,
+            resume: bool | None = None, run_dir: str | PathLike[str] | None = None) -> History:  # fmt: skip
+        """Train, as in Keras. Omitted arguments come from the model's ``fit`` block, else from its defaults.
+
+        Args:
+            x, y: arrays [samples, ...], or lists or dicts of them by input and output; or x alone: a `Dataset`, a
+                `Data` block, the name or path of a data source, or batches ``(x, y)`` or ``(x, y, sample_weight)`` from
+                an iterable, a generator or a function that makes one. Without x the fit block's data.
+            validation_data: (x, y), (x, y, sample_weight), or what x may be; else the last ``validation_split`` of the
+                samples; else the validation data of the data source.
+            class_weight: a factor in the loss for each class index; sample_weight: one for each sample, [samples].
+                Among the metrics they count in ``weighted_metrics`` only, as in Keras.
+            steps_per_epoch: steps in an epoch; a data set continues where the last epoch ended, and wraps around.
+            initial_epoch: the number of the first epoch (from 0); ``epochs`` is the number after the last.
+            verbose: "auto" or 1 (a bar on a terminal, else a line for each epoch), 2 (lines), 0 (nothing).
+            resume: whether the training in a file of `save` continues at its position, bit for bit with the same data
+                and callbacks. None: if it was saved before its end. True: also a training that was interrupted or has
+                ended in this process. False: begin a new training with these weights.
+            run_dir: the folder inside which callbacks of the fit block write their files; default: ``runs/NAME``.
+
+        Returns the `History`. Ctrl-C ends the fit after the current step; `save` then keeps the state to resume from.
+
+        Raises:
+            UsageError: no loss, no data, arguments that exclude each other.
+            DataError: data that do not fit the model.
+            TrainingError: a loss that is not finite, or a training that cannot be resumed exactly.
+            ResourceError: a step that would not fit in memory; raised before the first step, with a batch that would.
+        """
+        arguments = {"batch_size": batch_size, "epochs": epochs, "validation_split": validation_split,
+                     "shuffle": shuffle, "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
+                     "validation_freq": validation_freq}  # fmt: skip
+        block = (self.fit_block or Fit()).replace(**{k: v for k, v in arguments.items() if v is not None})
+        calls = [*(block.callbacks if callbacks is None else callback_list(callbacks)), *progress_callbacks(verbose)]
+        bind_output_dirs(calls, (*block.callbacks, *(self.fit_block or block).callbacks), self.name, run_dir)
+        validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
+        initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
+        trainer, adapter = self._compiled_trainer(), self._data_adapter()
+        trainer.ensure_idle("fit")
+        trainer.profiler = Profiler()
+        with trainer.profiler(OPEN):
+            data, validation_input = adapter.adapt_fit_data(x, y, sample_weight, block, validation_data)
+            self.fit_block = record_class_names(self.fit_block, x, data.source)
+            training = adapter.make_batches(data, block.batch_size, supervised=True, training=True,
+                                            shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
+            self._build(training.input_specs)
+            self.input_ranges.begin_training(training.dataset)
+            validation = None
+            if validation_input is not None:
+                batch_size = validation_batch_size or block.batch_size
+                steps = block.validation_steps
+                validation = adapter.make_batches(validation_input, batch_size, supervised=True, steps=steps)
+                self.input_ranges.check(validation.dataset)
+                terms = trainer.plan_cache.loss_terms
+                outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
+                warn_of_overlap(training, validation, outputs)
+        self.history = History()
+        return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
+                           class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
+                           validation_steps=block.validation_steps, validation_freq=block.validation_freq,
+                           initial_epoch=initial_epoch, resume=resume)  # fmt: skip
+
+    @explain_arguments(OLD_FIT_ARGUMENTS)
+    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
+                 sample_weight: Any = None, steps: int | None = None,
+                 callbacks: Sequence[Callback] | Callback | None = None,
+                 return_dict: bool = True) -> Any:  # fmt: skip
+        """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
+
+        batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 1 or 2 for a line
+        on standard error. return_dict: False for Keras' list of the values, or the loss alone where there are no
+        metrics. Raises as `fit`.
+        """
+        is_verbose = check_verbose(verbose)
+        block = self.fit_block or Fit()
+        batch_size = check_optional_integer("batch_size", batch_size) or block.batch_size
+        steps = check_optional_integer("steps", steps)
+        trainer, adapter = self._compiled_trainer(), self._data_adapter()
+        if x is None:
+            data, validation = adapter.adapt_fit_data(None, None, None, block, None)
+            data = validation or data
+        else:
+            data = adapter.adapt(x, y, sample_weight)
+        batches = adapter.make_batches(data, batch_size, supervised=True, steps=steps)
+        self._build(batches.input_specs)
+        self.input_ranges.check(batches.dataset)
+        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+        results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
+        if is_verbose:
+            print(format_logs(results), file=sys.stderr)
+        return results if return_dict else values_of(results)
+
+    @explain_arguments(OLD_FIT_ARGUMENTS)
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
+                callbacks: Sequence[Callback] | Callback | None = None) -> Any:  # fmt: skip
+        """The outputs for x [samples, ...] (or what `fit` accepts): an array, or a dict for several outputs.
+
+        batch_size: default 32. steps: the number of batches, default all. verbose: 1 or 2 for a line on standard error.
+        Raises DataError, UsageError, ResourceError.
+        """
+        is_verbose, start = check_verbose(verbose), time.perf_counter()
+        batch_size = check_optional_integer("batch_size", batch_size) or 32
+        steps = check_optional_integer("steps", steps)
+        adapter = self._data_adapter()
+        batches = adapter.make_batches(adapter.adapt(x), batch_size, supervised=False, steps=steps)
+        self._build(batches.input_specs)
+        self.input_ranges.check(batches.dataset)
+        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+        outputs = self.trainer.predict(self, batches, steps=steps, callbacks=calls)
+        if is_verbose:
+            count, seconds = len(next(iter(outputs.values()))), format_duration(time.perf_counter() - start)
+            print(f"{count} samples predicted in {seconds}", file=sys.stderr)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    @explain_arguments()
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
+                       class_weight: Mapping[int, float] | None = None, return_dict: bool = True) -> Any:  # fmt: skip
+        """One training step on these samples; the loss and metrics of this batch; return_dict: see `evaluate`."""
+        return self._on_batch(TRAIN, x, y, sample_weight, class_weight, return_dict)
+
+    @explain_arguments()
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = True) -> Any:
+        """Loss and metrics of these samples, without training; return_dict: see `evaluate`."""
+        return self._on_batch(TEST, x, y, sample_weight, None, return_dict)
+
+    @explain_arguments()
+    def predict_on_batch(self, x: Any) -> Any:
+        """The outputs for these samples, computed as one batch."""
+        to_numpy = self.trainer.plan_cache.backend.to_numpy
+        with self.trainer.lock:
+            outputs = self._run_on_batch(PREDICT, self._data_adapter().arrays(x), None)
+            copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
+        return next(iter(copies.values())) if len(copies) == 1 else copies
+
+    def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool) -> Any:
+        trainer, data = self._compiled_trainer(), self._data_adapter().arrays(x, y, sample_weight)
+        with trainer.lock:
+            self._run_on_batch(phase, data, class_weight)
+            results = trainer.plan_cache.metrics.results(phase)
+            return results if as_dict else values_of(results)
+
+    def _run_on_batch(self, phase: str, data: ArrayDataset, class_weight: Any) -> dict[str, Any]:
+        runner = self._on_batch_runner
+        if not runner.is_bound(phase, data):
+            binding = self._data_adapter().bind(data, phase != PREDICT, warn=False)
+            self._build(binding.input_specs)
+            self.input_ranges.check(binding.dataset)
+            runner.bind(phase, data, binding)
+        return runner.run(phase, data, class_weight)
+
+    def _data_adapter(self) -> DataAdapter:
+        return DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor, self.read_limits)
+
+    def _compiled_trainer(self) -> Trainer:
+        """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
+        _ = self.trainer.plan_cache.optimizer
+        self._warn_once()
+        return self.trainer
+
+    def _warn_once(self) -> None:
+        """Issue the notes on the compiled model, once for each `compile`."""
+        if not self._has_warned:
+            self._has_warned = True
+            for note in find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
+                warn_user(note, ModelWarning)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
