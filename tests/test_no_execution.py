@@ -36,7 +36,7 @@ ALLOWED = {
     ("ctypes library", "cuda/cudart.py"): "loads CUDA's runtime, of a fixed name or of pip's package",
     ("load_module", "cuda/cupy_device.py"): "compiles this package's own CUDA sources",
     ("load_module", "cuda/dry_run_device.py"): "hands that on, where a plan's memory is counted",
-    ("load_module", "engine/harness/fake_device.py"): "stands in for that in tests",
+    ("load_module", "cuda/fake_device.py"): "stands in for that in tests",
     ("subprocess", "engine/storage/reading_process.py"): "starts this package's own reading processes, without a shell",
     ("subprocess", "caffe/draw.py"): "starts graphviz' dot, without a shell, where the caller asks for a picture",
     ("compile", "model/load.py"): "Keras' argument of load_model, which is never called",

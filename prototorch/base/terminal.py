@@ -53,8 +53,10 @@ class EscapingStream:
         self.encoding = getattr(stream, "encoding", None) or "utf-8"
         self.errors = "backslashreplace"
 
-    def write(self, text: str) -> int:
-        """Write a text; returns its length."""
+    def write(self, text: str | bytes) -> int:
+        """Write a text, or its bytes (click's completion of a shell); returns its length."""
+        if isinstance(text, bytes):
+            text = text.decode(self.encoding, self.errors)
         escaped = escape_controls(text).encode(self.encoding, self.errors).decode(self.encoding)
         try:
             self.rich_proxied_file.write(escaped)

@@ -7,57 +7,36 @@
 Names are loaded when they are first used.
 """
 
-from __future__ import annotations
-
-import importlib
 from typing import Any
 
-from prototorch.errors import did_you_mean
-
-#: public name -> its module, and its name there ("": the module itself)
-_PUBLIC = {
-    "TEST": ("net", "TEST"),
-    "TRAIN": ("net", "TRAIN"),
-    "Blob": ("blob", "Blob"),
-    "Layer": ("layer", "Layer"),
-    "Net": ("net", "Net"),
-    "Timer": ("timer", "Timer"),
-    "Classifier": ("classifier", "Classifier"),
-    "Detector": ("detector", "Detector"),
-    **{name: ("net_spec", name) for name in ("NetSpec", "layers", "params", "to_proto")},
-    **{name: (name, "") for name in ("coord_map", "draw", "io", "net_spec", "proto")},
-    **{
-        name: ("solver", name)
-        for name in (
-            "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "NesterovSolver", "RMSPropSolver", "SGDSolver", "Solver",
-            "get_solver",
-        )
-    },
-    "layer_type_list": ("layer_types", "layer_type_list"),
-    **{
-        name: ("settings", name)
-        for name in (
-            "allow_python", "has_nccl", "init_log", "log", "set_device", "set_mode_cpu", "set_mode_gpu",
-            "set_multiprocess", "set_random_seed", "set_solver_count", "set_solver_rank", "solver_count", "solver_rank",
-        )
-    },
-}  # fmt: skip
+from prototorch.base.public_names import PublicNames
 
 #: of pycaffe, whose names these are
 __version__ = "1.0.0"
 
-__all__ = list(_PUBLIC)
+_NAMES = PublicNames(
+    __name__,
+    {
+        "net": "Net TEST TRAIN",
+        "blob": "Blob",
+        "layer": "Layer",
+        "timer": "Timer",
+        "classifier": "Classifier",
+        "detector": "Detector",
+        "net_spec": "NetSpec layers net_spec params to_proto",
+        **{module: module for module in ("coord_map", "draw", "io", "proto")},
+        "solver": "AdaDeltaSolver AdaGradSolver AdamSolver NesterovSolver RMSPropSolver SGDSolver Solver get_solver",
+        "layer_types": "layer_type_list",
+        "settings": "allow_python has_nccl init_log log set_device set_mode_cpu set_mode_gpu set_multiprocess "
+        "set_random_seed set_solver_count set_solver_rank solver_count solver_rank",
+    },
+)
+__all__ = _NAMES.names()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"prototorch.caffe has no attribute {name!r}.{did_you_mean(name, _PUBLIC)}")
-    module, attribute = _PUBLIC[name]
-    loaded = importlib.import_module(f"{__name__}.{module}")
-    value = getattr(loaded, attribute) if attribute else loaded
-    globals()[name] = value
-    return value
+    return _NAMES.get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_PUBLIC, *(name for name in globals() if name.startswith("__"))])
+    return _NAMES.names()

@@ -7,10 +7,9 @@ import os
 import sys
 from dataclasses import dataclass
 
-from prototorch.cuda.availability import missing_gpu_reason
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.device_name import parse_device
-from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.backends.devices import backend_for, missing_device_reason
 from prototorch.errors import BackendError, ModelWarning, warn_user
 
 __all__ = [
@@ -52,7 +51,8 @@ def set_mode_gpu() -> None:
 def set_device(index: int) -> None:
     """Choose the GPU by its number, from 0, for the nets that are made from here on. Raises BackendError for a number
     that there is no GPU of."""
-    why = missing_gpu_reason(index) if parse_device(f"cuda:{index}") is not None else "GPUs have numbers from 0"
+    name = parse_device(f"cuda:{index}")
+    why = missing_device_reason(name) if name is not None else "GPUs have numbers from 0"
     if why:
         raise BackendError(f"set_device({index}): {why}")
     SETTINGS.gpu = index

@@ -16,7 +16,7 @@ from prototorch.caffe.solver_snapshot import load_weights
 from prototorch.caffe.solver_test import run_test
 from prototorch.caffe.text.net_state import filter_net
 from prototorch.caffe.text.reader import read_net_file
-from prototorch.cli.options import print_json, to_json_types
+from prototorch.cli.json_output import print_json, to_json_types
 from prototorch.errors import UsageError
 
 __all__ = ["test_net"]

@@ -20,7 +20,7 @@ from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver import NONE, SNAPSHOT, STOP, Solver, get_solver
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_solver_file
-from prototorch.cli.options import print_json, to_json_types
+from prototorch.cli.json_output import print_json, to_json_types
 from prototorch.engine.backends.device_name import parse_device
 from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import UsageError

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 import click
+from click.shell_completion import CompletionItem
 
 import prototorch
+from prototorch.base import index
 from prototorch.base.terminal import escaped_output
-from prototorch.cli import commands
 from prototorch.cli.installation import installation_warning, is_overwritten, overwritten_message
 from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError, ResourceError, UsageError, did_you_mean
@@ -40,21 +40,37 @@ _CONTEXT = {"help_option_names": ["-h", "--help"], "color": True}
 
 
 class _Commands(click.Group):
-    """Commands are found by looking into their folder, and loaded when they are called."""
+    """The commands of the index; a command's module is imported when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(info.name for info in pkgutil.iter_modules(commands.__path__))
+        return sorted(index.commands())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
-            return None
-        return importlib.import_module(f"{commands.__name__}.{name}").command
+        entry = index.commands().get(name)
+        return None if entry is None else importlib.import_module(entry.module).command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names of all commands with the beginning of their help, without importing one."""
+        width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_short_helps(width)))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands and options that begin with what has been typed; no command is imported."""
+        commands = [CompletionItem(name, help=text) for name, text in _short_helps() if name.startswith(incomplete)]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(self, ctx: click.Context, args: list[str]):
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in self.list_commands(ctx):
             raise click.UsageError(f"there is no command {name!r}.{did_you_mean(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+
+def _short_helps(width: int = 60) -> Iterator[tuple[str, str]]:
+    """The names of the commands, each with the beginning of its help in as many characters."""
+    for name, entry in sorted(index.commands().items()):
+        yield name, click.Command(name, help=entry.facts["help"]).get_short_help_str(width)
 
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings=_CONTEXT)

@@ -37,10 +37,10 @@ from prototorch.nn.module import Module
 from prototorch.ops.host_call import host_call
 from prototorch.schema import field
 from prototorch.schema.fields import MISSING, FieldDeclaration, field_type
-from prototorch.schema.python_imports import register_adapter
+from prototorch.schema.python_imports import ClassAdapter
 from prototorch.spec import Spec
 
-__all__ = ["FunctionLayer", "ModuleLayer", "register_text_layers"]
+__all__ = ["FUNCTION_ADAPTER", "MODULE_ADAPTER", "FunctionLayer", "ModuleLayer"]
 
 _recorded_call = RecordedCall()
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -278,7 +278,5 @@ def _input_range(forward: Any) -> Any:
     return least if least == most else (least, most)
 
 
-def register_text_layers() -> None:
-    """Have modules and Functions of the Python modules that texts import become layers."""
-    register_adapter(Module, _module_layer)
-    register_adapter(Function, _function_layer)
+MODULE_ADAPTER = ClassAdapter(Module, _module_layer)
+FUNCTION_ADAPTER = ClassAdapter(Function, _function_layer)

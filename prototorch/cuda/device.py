@@ -2,7 +2,7 @@
 
 Everything runs on one stream, ``compute_stream``, in the order of the calls; copies from the host run on a second one,
 ``copy_stream``. Between `begin_capture` and `end_capture` calls are captured as a graph instead of being executed.
-`cupy_device.CupyDevice` implements it with CuPy, `prototorch.engine.harness.fake_device.FakeDevice` without a GPU.
+`cupy_device.CupyDevice` implements it with CuPy, `prototorch.cuda.fake_device.FakeDevice` without a GPU.
 """
 
 from __future__ import annotations

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from prototorch.base.index import Entry, Extension, entries
 from prototorch.data.array_conversion import datasets_from_arrays
 from prototorch.data.builtin_datasets import (
     DATASET_NAMES,
@@ -38,13 +40,14 @@ from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
 __all__ = [
+    "ArrayFormat",
+    "DatabaseFormat",
     "DatasetSplits",
     "SourceOptions",
     "describe_source",
     "find_source",
     "open_source",
     "register_array_format",
-    "register_database_format",
     "source_beside",
 ]
 
@@ -77,6 +80,31 @@ class SourceOptions:
     text: TextFormat | None = None
 
 
+@dataclass(frozen=True)
+class ArrayFormat(Extension):
+    """A format of files of named arrays. signature: the first bytes of its files. read: the arrays by name."""
+
+    kind: str
+    signature: bytes
+    read: ArrayFileReader
+
+
+@dataclass(frozen=True)
+class DatabaseFormat(Extension):
+    """A format of databases of samples.
+
+    files: names of files, one of which is in each database that is a folder. magic: an offset, and the bytes there in
+    each database that is a file. recognise: whether a path with these marks is a database. open: it as a data set.
+    """
+
+    kind: str
+    files: tuple[str, ...]
+    magic: tuple[int, bytes]
+    recognise: Callable[[Path], bool]
+    open: Callable[[Path, SourceOptions], Dataset]
+
+
+#: kind, recognition by the first 16 bytes, reader
 _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
     ("npz", is_zip, read_npz),
     ("npy", is_npy, lambda path: {"x": read_npy(path)}),
@@ -86,21 +114,37 @@ _ARRAY_FORMATS: list[tuple[str, Callable[[bytes], bool], ArrayFileReader]] = [
 def register_array_format(kind: str, recognise: Callable[[bytes], bool], read: ArrayFileReader) -> None:
     """Register a file format: ``recognise`` gets the first 16 bytes, ``read`` returns arrays by name.
 
-    Packages above this one register their readers here (``storage`` the one for HDF5). The last registration of a
-    ``kind`` counts.
+    The last registration of a ``kind`` counts. (A format of the package itself is an `ArrayFormat`.)
     """
-    _ARRAY_FORMATS[:] = [entry for entry in _ARRAY_FORMATS if entry[0] != kind]
+    _ARRAY_FORMATS[:] = [entry for entry in _array_formats() if entry[0] != kind]
     _ARRAY_FORMATS.append((kind, recognise, read))
 
 
-DatabaseOpener = Callable[[Path, SourceOptions], Dataset]
-_DATABASE_FORMATS: list[tuple[str, Callable[[Path], bool], DatabaseOpener]] = []
+def _array_formats() -> list[tuple[str, Callable[[bytes], bool], ArrayFileReader]]:
+    """All formats of arrays, by kind, recognition and reader; what reads an extension is imported when it reads."""
+    known = {kind for kind, _, _ in _ARRAY_FORMATS}
+    extensions = [entry for entry in entries(ArrayFormat.__name__) if entry.facts["kind"] not in known]
+
+    def has_signature(entry: Entry) -> Callable[[bytes], bool]:
+        return lambda head: head.startswith(entry.facts["signature"])
+
+    def reader(entry: Entry) -> ArrayFileReader:
+        return lambda path: entry.load().read(path)
+
+    return [*_ARRAY_FORMATS, *((entry.facts["kind"], has_signature(entry), reader(entry)) for entry in extensions)]
 
 
-def register_database_format(kind: str, recognise: Callable[[Path], bool], open_database: DatabaseOpener) -> None:
-    """Register a format of databases of samples, which are folders or files, as `register_array_format` does."""
-    _DATABASE_FORMATS[:] = [entry for entry in _DATABASE_FORMATS if entry[0] != kind]
-    _DATABASE_FORMATS.append((kind, recognise, open_database))
+def _database_format(path: Path) -> DatabaseFormat | None:
+    """The format of the database at a path; None for another source."""
+    for entry in entries(DatabaseFormat.__name__):
+        offset, mark = entry.facts["magic"]
+        if path.is_dir():
+            has_marks = any(os.path.lexists(path / name) for name in entry.facts["files"])
+        else:
+            has_marks = read_head(path, offset + len(mark))[offset:] == mark
+        if has_marks and (database := entry.load()).recognise(path):
+            return cast(DatabaseFormat, database)
+    return None
 
 
 def open_source(source: str | os.PathLike[str], options: SourceOptions | None = None) -> DatasetSplits:
@@ -129,9 +173,9 @@ def open_source(source: str | os.PathLike[str], options: SourceOptions | None = 
     check = partial(options.limits.check, os.fspath(source)) if options.limits is not None else _allow
     if options.text is not None and not _holds_arrays(path):
         return open_texts(path, options.text, options.labels, options.features, options.classes, check)
-    for _, recognise, open_database in _DATABASE_FORMATS:
-        if recognise(path):
-            return _with_targets({"train": open_database(path, options)}, options)
+    database = _database_format(path)
+    if database is not None:
+        return _with_targets({"train": database.open(path, options)}, options)
     if path.is_dir():
         return _with_targets(_open_folder(path, options, check), options)
     return _open_file(path, options, check)
@@ -209,12 +253,12 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
     inner = inflate_head(head, 16, printable_path(path)) if is_gzip(head) else head
     if is_idx(inner) and len(inner) >= 8:
         return _with_targets({"train": _open_idx_file(path, options, check)}, options)
-    for _, recognise, read in _ARRAY_FORMATS:
+    for _, recognise, read in _array_formats():
         if recognise(head[:16]):
             names = [str(label) for label in options.labels]
             return dict(datasets_from_arrays(read(path), printable_path(path), names, options.classes))
     if is_gzip(head) or b"\0" in head:
-        known = ", ".join(kind for kind, _, _ in _ARRAY_FORMATS)
+        known = ", ".join(kind for kind, _, _ in _array_formats())
         raise DataError(f"{printable_path(path)}: unknown format; supported are IDX, {known}, CSV, a list of images")
     if _is_image_list(_image_root(path, options), head):
         images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
@@ -229,7 +273,7 @@ def _holds_arrays(path: Path) -> bool:
     if path.is_dir():
         return bool(find_idx_files(path))
     head = read_head(path, 16)
-    return is_idx(head) or any(recognise(head) for _, recognise, _ in _ARRAY_FORMATS)
+    return is_idx(head) or any(recognise(head) for _, recognise, _ in _array_formats())
 
 
 def _open_idx_file(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> Dataset:

@@ -24,7 +24,6 @@ from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.random_keys import default_keys
-from prototorch.eager.registry import tensor_method
 from prototorch.eager.storage import Storage, VariableStorage
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import outside_trace
@@ -238,9 +237,8 @@ def run_layer(layer: Layer, inputs: Sequence[Any], *, training: bool | None = No
         raise ShapeError(f"layer {ctx.name!r} ({type(layer).__name__}): {exc}; it reads {reads}") from exc
 
 
-@tensor_method(name="apply_layer")
-def _apply_layer(self: Tensor, layer: Any, inputs: tuple[Any, ...]) -> Any:
-    """A layer called on tensors runs at once."""
+def apply_layer(layer: Layer, inputs: tuple[Any, ...]) -> Any:
+    """A layer called on tensors runs at once. Raises UsageError for tensors and other values at the same time."""
     if not all(isinstance(i, Tensor) for i in inputs):
         raise UsageError(f"{type(layer).__name__} is called on tensors and other values at the same time")
     return run_layer(layer, inputs)

@@ -9,8 +9,7 @@ from prototorch.eager import device, dtype, grad_mode, operands, printing, size,
 from prototorch.eager.array_api.creation import CONSTANTS
 from prototorch.eager.registry import FUNCTIONS
 
-for _module in ("functions", "layer_call"):
-    importlib.import_module(f"prototorch.eager.{_module}")
+importlib.import_module("prototorch.eager.functions")
 
 __all__ = ["NAMES"]
 

@@ -219,9 +219,9 @@ class _NetReader:
             family = Layer._family
             assert family is not None
             hint = (
-                describe_foreign_name(family.foreign_meaning(f.name), family.names)
-                or did_you_mean(f.name, [*Layer.members(), *self.document.blocks, *_TOP_LEVEL_FIELDS])
-                or did_you_mean(f.name, family.names)
+                describe_foreign_name(family.foreign_meaning(f.name), family.names())
+                or did_you_mean(f.name, [*Layer.member_names(), *self.document.blocks, *_TOP_LEVEL_FIELDS])
+                or did_you_mean(f.name, family.names())
             )
             if not hint and not self.connections.strict:
                 return None  # it may be a block whose definition could not be read

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
@@ -48,6 +47,7 @@ class Trace:
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
     masks: dict[Value, Value] = field(default_factory=dict)
+    matrices: dict[str, str] = field(default_factory=dict)  # by weights key, the matrix that may be shared transposed
     inner_layers: dict[str, Layer] = field(default_factory=dict)  # those with weights, by their weights' prefix
     weight_keys: dict[str, str] = field(default_factory=dict)  # of a weight's layer; it is shared by layers of this key
     weight_folders: dict[str, str] = field(default_factory=dict)  # a weight by each of the folders it is in, in a file
@@ -165,24 +165,23 @@ class LayerContext:
         matrix = self.layer.transposable_weight
         if name != matrix or weight.name in self.trace.weights or self.layer is not self.root:
             return None
-        for other in _transposable_weights():
-            existing = self.trace.weights.get(f"{self.weights_key}/{other}") if other != matrix else None
-            if existing is None:
-                continue
-            shape = existing.spec.shape
-            if shape[::-1] != weight.spec.shape:
-                raise ShapeError(
-                    f"its {name} {list(weight.spec.shape)} is shared with the {other} {list(shape)} of the layer "
-                    f"{existing.layer!r} as the transpose of it, and would need the shape {list(shape[::-1])}"
-                )
-            for option in ("regularizer", "constraint"):
-                if option in weight.stated:
-                    raise ShapeError(f"state the {option} at the layer {existing.layer!r}, whose {other} it shares")
-            transposed = replace(weight, name=existing.name, spec=existing.spec)
-            self.trace.weights[existing.name] = merge_weights(existing, transposed)
-            self.used_weights.add(existing.name)
-            return ops.transpose(self.trace.graph.state(existing.name, existing.spec), order=(1, 0))
-        return None
+        other = self.trace.matrices.setdefault(self.weights_key, matrix)
+        existing = self.trace.weights.get(f"{self.weights_key}/{other}") if other != matrix else None
+        if existing is None:
+            return None
+        shape = existing.spec.shape
+        if shape[::-1] != weight.spec.shape:
+            raise ShapeError(
+                f"its {name} {list(weight.spec.shape)} is shared with the {other} {list(shape)} of the layer "
+                f"{existing.layer!r} as the transpose of it, and would need the shape {list(shape[::-1])}"
+            )
+        for option in ("regularizer", "constraint"):
+            if option in weight.stated:
+                raise ShapeError(f"state the {option} at the layer {existing.layer!r}, whose {other} it shares")
+        transposed = replace(weight, name=existing.name, spec=existing.spec)
+        self.trace.weights[existing.name] = merge_weights(existing, transposed)
+        self.used_weights.add(existing.name)
+        return ops.transpose(self.trace.graph.state(existing.name, existing.spec), order=(1, 0))
 
     def update(self, name: str, value: Value, always: bool = False) -> None:
         """See `Context.update`."""
@@ -374,11 +373,6 @@ def _check_sharing(result: Trace, node: LayerNode, used: set[str]) -> None:
 def _format_weights(result: Trace, names: set[str], prefix: str) -> str:
     specs = {n: w.spec for n, w in result.weights.items() if n in names}
     return ", ".join(f"{n.removeprefix(prefix)} {list(s.shape)}" for n, s in specs.items())
-
-
-@cache
-def _transposable_weights() -> frozenset[str]:
-    return frozenset(c.transposable_weight for c in Layer.members().values() if c.transposable_weight is not None)
 
 
 def explain_error(result: Trace, node: LayerNode, exc: Exception | str, with_place: bool = False) -> str:

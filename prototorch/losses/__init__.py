@@ -6,7 +6,7 @@ from prototorch.losses.base import Loss
 from prototorch.schema.namespace import Namespace
 
 _NAMESPACE = Namespace(__name__, Loss)
-__all__ = _NAMESPACE.load(__path__)
+__all__ = _NAMESPACE.all_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -20,9 +20,8 @@ from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
-__all__ = ["PEERS", "TOLERANCE", "BenchmarkResult", "PeerComparison", "compare_with_torch"]
+__all__ = ["TOLERANCE", "BenchmarkResult", "PeerComparison", "compare_with_torch"]
 
-PEERS = ("torch",)
 MOMENTUM = 0.9
 #: how far outputs may differ, relative to the largest: rounding in float32 stays well below, another net far above
 TOLERANCE = 1e-3

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from prototorch.engine.backends.devices import CUDNN_VAR, describe_devices
+from prototorch.cuda.device_kind import CUDNN_VAR
+from prototorch.engine.backends.devices import describe_devices
 from prototorch.errors import BackendError, PrototorchError, ResourceError, UsageError
 from prototorch.measure.profile import Profile, profile_step
 from prototorch.measure.table import align_columns, format_ms

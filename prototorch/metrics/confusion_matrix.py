@@ -76,7 +76,8 @@ class MeanIoU(_ConfusionMetric):
     )
     positional = ("num_classes", "name")
     direction: ClassVar[Direction | None] = "max"
-    aliases, log_name = ("mean_iou", "mean_io_u"), "mean_io_u"
+    aliases = ("mean_iou", "mean_io_u")
+    log_name = "mean_io_u"
     examples = (example("MeanIoU { axis: 1 }", inputs=[(5, 4, 3)]),)
 
     def states(self, output: Spec) -> dict[str, Spec]:

@@ -87,7 +87,8 @@ class _FScore(Metric, abstract=True):
 class FBetaScore(_FScore):
     """(1 + beta^2) precision recall / (beta^2 precision + recall); targets are one-hot, or 0 and 1."""
 
-    aliases, log_name = ("fbeta_score",), "fbeta_score"
+    aliases = ("fbeta_score",)
+    log_name = "fbeta_score"
     average: Literal["micro", "macro", "weighted"] | None = _average()
     beta: float = field(default=1.0, above=0, doc="The weight of recall, as a multiple of that of precision.")
     examples = (example("FBetaScore { beta: 2.0  average: macro }", inputs=[(5,)]),)

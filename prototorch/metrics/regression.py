@@ -60,7 +60,8 @@ class MeanSquaredLogarithmicError(LossAsMetric):
 class LogCoshError(LossAsMetric):
     """The mean of log(cosh(output - target))."""
 
-    log_name, aliases = "logcosh", ("logcosh",)
+    aliases = ("logcosh",)
+    log_name = "logcosh"
     loss_class = losses.LogCosh
     examples = (example("LogCoshError { }", inputs=[(3,)]),)
 

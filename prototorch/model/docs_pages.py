@@ -102,8 +102,8 @@ class Page:
 
 def _accepted_names(block: type[Block]) -> list[str]:
     """All names a text may use, the class's own first."""
-    names = block._family.names if block._family is not None else {}
-    return list(dict.fromkeys([block.__name__, *(name for name, cls in names.items() if cls is block)]))
+    names = block._family.names_of(block) if block._family is not None else ()
+    return list(dict.fromkeys([block.__name__, *names]))
 
 
 def _format_bounds(kind: Any) -> str:
@@ -131,10 +131,10 @@ def find_page(name: str) -> Page:
         return Page(block, "block")
     known_names: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
     for family, root in _FAMILIES.items():
-        names = root._family.names
-        if name in names:
-            return Page(names[name], family)
-        known_names += names
+        member = root._family.find(name)
+        if member is not None:
+            return Page(member, family)
+        known_names += root._family.names()
     raise UsageError(
         f"there is no manual page for {name!r}.{did_you_mean(name, known_names)} `prototorch layers` lists all"
     )

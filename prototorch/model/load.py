@@ -8,9 +8,6 @@ from os import PathLike, fspath
 from typing import Any, Literal
 
 from prototorch.base.package_files import shipped_models
-from prototorch.caffe.interop.net_text import caffe_document
-from prototorch.caffe.interop.prediction_weights import match_prediction_net
-from prototorch.compiler.text_layers import register_text_layers
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.engine.storage import checkpoint
 from prototorch.engine.storage.container import has_container_header, is_container
@@ -29,8 +26,10 @@ from prototorch.schema.block_source import find_span
 from prototorch.schema.python_function import custom_objects as use_custom_objects
 from prototorch.schema.python_imports import allow_python as python_permission
 from prototorch.text.diagnostics import Report, located
+from prototorch.text.dialects import ForeignNet, find_dialect
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
+from prototorch.text.reader import read_file
 from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
 from prototorch.train.argument_checks import check_path
 from prototorch.train.config import Compile, Fit
@@ -49,10 +48,9 @@ __all__ = [
     "model_from_text",
     "open_document",
     "read_blocks",
+    "read_foreign_net",
     "run_imports",
 ]
-
-register_text_layers()
 
 
 def load_model(
@@ -102,7 +100,7 @@ def load_model(
         raise UsageError(f"load_model: custom_objects must be a dict {{name: function}}, not {custom_objects!r:.80}")
     check_path(source, "lenet")
     path = find_model_file(source)
-    caffe = None
+    foreign = None
     with use_custom_objects(custom_objects), python_permission(allow_python):
         if is_saved(path):
             if params:
@@ -112,16 +110,16 @@ def load_model(
             model = load_saved(path, overrides, allow_read, compile)
         else:
             report = Report()
-            caffe = caffe_document(check_text_file(path), params, overrides, report)
-            document = load_document(path, params, overrides, report) if caffe is None else caffe[0]
+            foreign = read_foreign_net(check_text_file(path), params, overrides, report)
+            document = load_document(path, params, overrides, report) if foreign is None else foreign.document
             model = model_from_document(document, report)
             model.compile_block = model.compile_block if compile else None
             if weights is None and model.weights_block is not None:
                 with located(find_span(model.weights_block, "source")):
                     model.load_weights(model.weights_block, allow_download=allow_download)
         match = None
-        if caffe is not None and isinstance(weights, str | PathLike) and os.path.isfile(weights):
-            match = match_prediction_net(caffe[1], weights)
+        if foreign is not None and isinstance(weights, str | PathLike) and os.path.isfile(weights):
+            match = foreign.match_weights(fspath(weights))
         if weights is not None and weights is not False:
             model.weights_block = Weights.from_source(weights)
         if match is not None:
@@ -210,8 +208,16 @@ def open_document(path: str, params: Mapping[str, Any], overrides: Sequence[str]
 
     Mistakes go to the report; raises FileError for another kind of file.
     """
-    caffe = caffe_document(check_text_file(path), params, overrides, report, allow_solver=True)
-    return load_document(path, params, overrides, report) if caffe is None else caffe[0]
+    foreign = read_foreign_net(check_text_file(path), params, overrides, report, allow_solver=True)
+    return load_document(path, params, overrides, report) if foreign is None else foreign.document
+
+
+def read_foreign_net(
+    path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report, allow_solver: bool = False
+) -> ForeignNet | None:
+    """The net of a text in another language, see `TextDialect.read_net`; None for a text of ours."""
+    found = find_dialect(read_file(path))
+    return None if found is None else found[0].read_net(path, params, overrides, report, allow_solver)
 
 
 def run_imports(path: str) -> tuple[str, ...]:

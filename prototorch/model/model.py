@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.caffe.data import database_dataset  # noqa: F401  (databases as data sources)
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.read_limits import ReadLimits
 from prototorch.engine.backends.devices import backend_for
-from prototorch.engine.storage import checkpoint, hdf5_source  # noqa: F401  (hdf5_source: HDF5 as a data source)
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.graph.net import Net
 from prototorch.graph.net_writer import net_fields

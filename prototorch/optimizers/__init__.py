@@ -7,8 +7,8 @@ from prototorch.optimizers.base import Optimizer
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema.namespace import Namespace
 
-_NAMESPACE = Namespace(__name__, Optimizer, {name: f"pt.schedules.{name}" for name in Schedule.members()})
-__all__ = _NAMESPACE.load(__path__)
+_NAMESPACE = Namespace(__name__, Optimizer, (Schedule, "pt.schedules"))
+__all__ = _NAMESPACE.all_names()
 
 
 def __getattr__(name: str) -> Any:

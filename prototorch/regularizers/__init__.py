@@ -6,7 +6,7 @@ from prototorch.regularizers.base import Regularizer
 from prototorch.schema.namespace import Namespace
 
 _NAMESPACE = Namespace(__name__, Regularizer)
-__all__ = _NAMESPACE.load(__path__)
+__all__ = _NAMESPACE.all_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -139,7 +139,13 @@ class Block:
     def members(cls) -> dict[str, type[Self]]:
         """The concrete classes of the family below this class, by class name, sorted."""
         assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return {name: c for name, c in sorted(cls._family.members.items()) if issubclass(c, cls)}
+        return {name: c for name, c in cls._family.members().items() if issubclass(c, cls)}
+
+    @classmethod
+    def member_names(cls) -> list[str]:
+        """The class names of the whole family, sorted; unlike `members` it imports nothing."""
+        assert cls._family is not None, f"{cls.__name__} belongs to no family"
+        return cls._family.member_names()
 
     @classmethod
     def from_name(cls, name: str) -> Self:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import importlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from prototorch.base.index import Entry, entries
 from prototorch.errors import UsageError
 from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.types import FieldType, ListOf, is_word_or_string, text_name
@@ -18,14 +22,18 @@ MAX_LISTED_MEMBERS = 16  # a family with more of them is not listed in a message
 
 
 class Family:
-    """The registry of one family. A class is in it as soon as it is defined: presence is registration."""
+    """The registry of one family: presence is registration.
+
+    The package's own classes are known by the index, from the names in their files, and a module is imported when a
+    name of it is asked for (`find`). Any other class is in the registry as soon as it is defined.
+    """
 
     def __init__(self, name: str):
         self.name = name
         self.replaceable = False  # whether one user's class may take the name of another one's
-        self.members: dict[str, type] = {}
-        self.names: dict[str, type] = {}
-        self.foreign_names: dict[str, str] = {}
+        self._members: dict[str, type] = {}  # the classes that are defined, by their own names
+        self._classes: dict[str, type] = {}  # ... by all their names
+        self._foreign_names: dict[str, str] = {}
 
     def add(self, cls: type, aliases: Sequence[str]) -> None:
         """Register a class under its own name, its snake_case name and its aliases.
@@ -33,43 +41,101 @@ class Family:
         The same class defined again (a cell run twice) takes the place of the old one; another class of the same name
         is a UsageError, but in a ``replaceable`` family of classes that are mostly used as objects.
         """
-        for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
-            previous = self.names.get(name)
-            is_users = previous is not None and not previous.__module__.startswith("prototorch.")
-            if previous is not None and _fullname(previous) != _fullname(cls) and not (is_users and self.replaceable):
+        for name in _all_names(cls.__name__, aliases):
+            previous = self._full_name_of(name)
+            is_users = previous is not None and not previous.startswith("prototorch.")
+            if previous is not None and previous != _full_name(cls) and not (is_users and self.replaceable):
                 raise UsageError(
-                    f"{_fullname(cls)} cannot be called {name!r}: the {self.name} {_fullname(previous)} has that name. "
+                    f"{_full_name(cls)} cannot be called {name!r}: the {self.name} {previous} has that name. "
                     "Give the class another name."
                 )
-            self.names[name] = cls
-        self.members[cls.__name__] = cls
+            self._classes[name] = cls
+        self._members[cls.__name__] = cls
 
     def add_foreign_names(self, names: Mapping[str, str]) -> None:
         """Names of other frameworks, with what is written here: a name of the family, or a sentence."""
-        self.foreign_names.update({_plain_name(name): meaning for name, meaning in names.items()})
+        self._foreign_names.update({_plain_name(name): meaning for name, meaning in names.items()})
 
     def foreign_meaning(self, name: str) -> str | None:
         """What is written here for a name of another framework; None where it is not known."""
-        return self.foreign_names.get(_plain_name(name))
+        self.members()  # which say what they are called elsewhere
+        return self._foreign_names.get(_plain_name(name))
 
     def suggest(self, name: str, names: Collection[str]) -> str:
         """The hint for a name that is none of ``names``: what it is in another framework, else the nearest one."""
         return describe_foreign_name(self.foreign_meaning(name), names) or suggest(name, names)
 
+    def find(self, name: str) -> type | None:
+        """The class of a name; None where there is none."""
+        if name not in self._classes and (entry := self._index.get(name)) is not None:
+            importlib.import_module(entry.module)  # registers it
+        return self._classes.get(name)
+
     def lookup(self, name: str) -> type:
         """The class of a name; UsageError with the nearest known name."""
+        cls = self.find(name)
+        if cls is None:
+            raise UsageError(f"There is no {self.name} named {name!r}.{self.suggest(name, self.names())}")
+        return cls
+
+    def names(self) -> list[str]:
+        """All names: class names, snake_case names and aliases; nothing is imported."""
+        return [*self._index, *(name for name in self._classes if name not in self._index)]
+
+    def names_of(self, cls: type) -> list[str]:
+        """The names of a class: its own, in snake_case, and its aliases."""
+        return [name for name, member in self._classes.items() if member is cls]
+
+    def member_names(self) -> list[str]:
+        """The names of the classes; nothing is imported."""
+        return sorted({entry.name for entry in self._index.values()} | set(self._members))
+
+    def members(self) -> dict[str, type]:
+        """All classes by their own names, sorted. Imports their modules."""
+        for entry in self._index.values():
+            importlib.import_module(entry.module)
+        return dict(sorted(self._members.items()))
+
+    @contextmanager
+    def temporary_members(self) -> Iterator[None]:
+        """Classes that are defined inside are removed afterwards."""
+        self.members()
+        tables: tuple[dict[str, type], ...] = (self._members, self._classes)
+        copies = [dict(table) for table in tables]
         try:
-            return self.names[name]
-        except KeyError:
-            hint = self.suggest(name, self.names)
-            raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
+            yield
+        finally:
+            for table, before in zip(tables, copies, strict=True):
+                table.clear()
+                table.update(before)
+
+    @cached_property
+    def _index(self) -> dict[str, Entry]:
+        """The entries of the package's own classes by all their names."""
+        return {
+            name: entry
+            for entry in entries(self.name)
+            for name in _all_names(entry.name, entry.facts.get("aliases", ()))
+        }
+
+    def _full_name_of(self, name: str) -> str | None:
+        """The full name of the class that has a name, which need not be imported; None where there is none."""
+        if name in self._classes:
+            return _full_name(self._classes[name])
+        entry = self._index.get(name)
+        return None if entry is None else f"{entry.module}.{entry.name}"
+
+
+def _all_names(name: str, aliases: Iterable[str]) -> Iterable[str]:
+    """The names of a class in texts: its own, in snake_case, and its aliases."""
+    return dict.fromkeys((name, snake_case(name), *aliases))
 
 
 def _plain_name(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "")
 
 
-def _fullname(cls: type) -> str:
+def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -109,13 +175,15 @@ class FamilyMember(FieldType):
         """The other family that a name is taken from, None where it is a name of this one, or of none."""
         family: Family = self.root._family
         other = self.root.adopted_root
-        return FamilyMember(other) if name not in family.names and other and name in other._family.names else None
+        return FamilyMember(other) if other and family.find(name) is None and other._family.find(name) else None
 
     def _class(self, name: str) -> Any:
         family: Family = self.root._family
-        if name in family.names and issubclass(family.names[name], self.root):
-            return family.names[name]
-        names = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
+        cls = family.find(name)
+        if cls is not None and issubclass(cls, self.root):
+            return cls
+        family.members()
+        names = [n for n in family.names() if issubclass(family.lookup(n), self.root)]
         hint = family.suggest(name, names)
         if not hint and name.lower() in ("none", "null", "nil"):
             hint = " Write none, or leave the field out."

@@ -1,19 +1,17 @@
 """Public namespaces, such as `prototorch.losses`: the members of a family, by name, with suggestions for misspelt ones.
 
-A package of a family loads its own modules, whose classes register themselves:
+A package of a family has
 
     _NAMESPACE = Namespace(__name__, Loss)
-    __all__ = _NAMESPACE.load(__path__)
+    __all__ = _NAMESPACE.all_names()
 
-and defines the module functions ``__getattr__`` and ``__dir__`` by `Namespace.get` and `Namespace.names`.
+and the module functions ``__getattr__`` and ``__dir__`` by `Namespace.get` and `Namespace.names`. A member's module is
+imported when the member is asked for.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from prototorch.schema.block import Block
@@ -28,28 +26,30 @@ class Namespace:
     Args:
         package: the package's name.
         root: the root class of the family.
-        moved: names that users may look for here, with where they are.
+        moved: the root of another family whose members users may look for here, and the namespace where they are.
     """
 
-    def __init__(self, package: str, root: type[Block], moved: dict[str, str] | None = None):
-        self._package, self._root, self._moved = package, root, moved or {}
+    def __init__(self, package: str, root: type[Block], moved: tuple[type[Block], str] | None = None):
+        self._package, self._root, self._moved = package, root, moved
 
-    def load(self, path: Iterable[str]) -> list[str]:
-        """Import the package's own modules and set the members as its attributes; return its ``__all__``."""
-        for info in pkgutil.iter_modules(path):
-            importlib.import_module(f"{self._package}.{info.name}")
-        vars(sys.modules[self._package]).update(self._root.members())
+    def all_names(self) -> list[str]:
+        """The package's ``__all__``."""
         return [self._root.__name__, *self.names()]
 
     def get(self, name: str) -> Any:
-        """A member that was defined outside the package. Raises AttributeError with the nearest name."""
-        member = self._root.members().get(name)
-        if member is not None:
+        """A member of the family, which becomes an attribute of the package where it is the package's own.
+
+        Raises AttributeError with the nearest name.
+        """
+        if name in self._root.member_names():
+            member = self._root.lookup(name)
+            if member.__module__.startswith("prototorch."):
+                setattr(sys.modules[self._package], name, member)
             return member
-        if name in self._moved:
-            raise AttributeError(f"module {self._package!r} has no attribute {name!r}. It is {self._moved[name]}.")
+        if self._moved is not None and name in self._moved[0].member_names():
+            raise AttributeError(f"module {self._package!r} has no attribute {name!r}. It is {self._moved[1]}.{name}.")
         raise AttributeError(f"module {self._package!r} has no attribute {name!r}.{suggest(name, self.names())}")
 
     def names(self) -> list[str]:
         """The names of all members, sorted."""
-        return sorted(self._root.members())
+        return self._root.member_names()

@@ -15,15 +15,17 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import ModuleType
 
+from prototorch.base.index import Extension, load_extensions
 from prototorch.base.terminal import escape_line
 from prototorch.errors import UsageError
 from prototorch.schema.block import Block
 
 __all__ = [
-    "HOW_TO_ALLOW", "allow_python", "check_module_name", "import_of", "import_python_module", "is_python_allowed",
-    "module_location", "register_adapter", "register_layers",
+    "HOW_TO_ALLOW", "ClassAdapter", "allow_python", "check_module_name", "import_of", "import_python_module",
+    "is_python_allowed", "module_location", "register_layers",
 ]  # fmt: skip
 
 HOW_TO_ALLOW = (
@@ -35,8 +37,15 @@ _MAX_NAME_LENGTH = 200
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 _allowed: ContextVar[bool] = ContextVar("prototorch_allow_python", default=False)
-_adapters: dict[type, Callable[[type], type[Block]]] = {}
 _imported: dict[str, str] = {}  # module -> the name by which a text imported it
+
+
+@dataclass(frozen=True)
+class ClassAdapter(Extension):
+    """Subclasses of ``base`` that a text brings become blocks: ``make(cls)`` is the block of one."""
+
+    base: type
+    make: Callable[[type], type[Block]]
 
 
 @contextmanager
@@ -119,12 +128,12 @@ def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
     for value in list(vars(module).values()):
         if not isinstance(value, type) or _is_part(value.__module__, "prototorch"):
             continue
-        adapter = next((make for base, make in _adapters.items() if issubclass(value, base)), None)
+        adapter = next((one for one in load_extensions(ClassAdapter) if issubclass(value, one.base)), None)
         if issubclass(value, Block):
             if value._family is not None and not value.abstract:
                 blocks.append(value)
         elif adapter is not None and not value.__name__.startswith("_"):
-            blocks.append(adapter(value))
+            blocks.append(adapter.make(value))
     if not blocks:
         raise UsageError(
             f"the module {name!r} ({escape_line(_file_of(module))}) defines no subclass of Layer, Module or Function "
@@ -132,11 +141,6 @@ def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
         )
     _imported.update(dict.fromkeys((module.__name__, *(block.__module__ for block in blocks)), name))
     return blocks
-
-
-def register_adapter(base: type, adapter: Callable[[type], type[Block]]) -> None:
-    """Have subclasses of a class that a text brings become blocks: ``adapter(cls)`` makes the block of one."""
-    _adapters[base] = adapter
 
 
 def import_of(cls: type) -> str | None:

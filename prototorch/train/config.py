@@ -135,7 +135,7 @@ def _short_name(metric: Any) -> Value | None:
     if not isinstance(metric, Metric) or Metric._family is None:
         return None
     name = vars(metric)["name"]
-    short = Metric._family.names.get(name) is type(metric) and [f.name for f in metric.to_fields()] == ["name"]
+    short = Metric._family.find(name) is type(metric) and [f.name for f in metric.to_fields()] == ["name"]
     return Word(name) if short else None
 
 

@@ -143,7 +143,7 @@ def _class_with_schema(name: str) -> Any:
     """The class of that name, where the class that defines its `state` declares what it saves."""
     family = Callback._family
     assert family is not None
-    cls: type | None = family.members.get(name)
+    cls = family.find(name)
     owner = next((c for c in cls.__mro__ if "state" in vars(c)), None) if cls is not None else None
     return cls if owner is not None and "saved_state" in vars(owner) else None
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prototorch.cli import main
-from prototorch.cli.options import format_json
+from prototorch.cli.json_output import format_json
 from prototorch.train.builtin_callbacks import CSVLogger
 from prototorch.train.progress import format_logs
 from tests.cli.test_commands import here, shell  # noqa: F401

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from prototorch.cli import main
-from prototorch.cli.options import print_json
+from prototorch.cli.json_output import print_json
 
 TEXT = 'name: "t"\ninput { name: "a"  shape: [4] }\nDense { units: 3 }\n'
 

@@ -129,7 +129,7 @@ def test_numbers_as_labels_are_read_beside_known_class_names(photos):
 
 
 def test_as_json_all_of_it_is_plain(saved):
-    from prototorch.cli.options import to_plain_types
+    from prototorch.cli.json_output import to_plain_types
 
     found = predict_files(saved, ["photos"])
     assert json.loads(json.dumps(to_plain_types(found.as_dicts(2))))[0]["name"] == "photos/blue sky/0.png"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from prototorch.cli.options import to_plain_types
+from prototorch.cli.json_output import to_plain_types
 from prototorch.errors import UsageError
 from prototorch.model.docs_pages import PAGE_WIDTH, find_page, list_families
 from prototorch.model.load import model_from_text

@@ -1,4 +1,4 @@
-"""Databases of Datums as data sets: importing this module registers them for `prototorch.data.open_source`."""
+"""Databases of Datums as data sets of `prototorch.data.open_source`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prototorch.caffe.data.images import ColorMode, resize_image
 from prototorch.caffe.data.record_database import printable_key
 from prototorch.data.dataset import Columns, Dataset, SampleError
 from prototorch.data.fingerprint import update_with_files
-from prototorch.data.sources import SourceOptions, register_database_format
+from prototorch.data.sources import DatabaseFormat, SourceOptions
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 
@@ -89,8 +89,10 @@ class DatumDataset(Dataset):
         return Datum(resize_image(datum.image, self._size), datum.label, datum.is_encoded)
 
 
-def _open(path: Path, options: SourceOptions) -> DatumDataset:
-    return DatumDataset(path, options)
-
-
-register_database_format("Datums", is_database, _open)
+FORMAT = DatabaseFormat(
+    kind="Datums",
+    files=("data.mdb", "CURRENT"),  # of LMDB, of LevelDB
+    magic=(16, b"\xde\xc0\xef\xbe"),  # of LMDB
+    recognise=is_database,
+    open=DatumDataset,
+)

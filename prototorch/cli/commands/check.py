@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from prototorch.base.terminal import escape_line
-from prototorch.cli.messages import echo_error
+from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
     allow_python_option,
     allow_read_option,
-    allowed_folders,
     json_option,
-    print_json,
     set_option,
 )
-from prototorch.errors import PrototorchError, TextError
-from prototorch.model.diagnose import check_model, find_missing_blocks, find_warnings
-from prototorch.model.load import find_model_file
-from prototorch.text.diagnostics import Diagnostic
 
 
-@click.command()
+@deferred_command("prototorch.cli.actions.check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @set_option
 @allow_read_option
 @allow_python_option
 @json_option
-def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> int:
+def command() -> None:
     """Check the model in each FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its
     line.
 
@@ -38,32 +29,3 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -
       prototorch check my.proto --set classes=10
       prototorch check *.proto
     """
-    codes, results = [0], []
-    for file in files:
-        try:
-            results.append(_check_file(file, overrides, as_json))
-        except PrototorchError as error:
-            codes.append(error.exit_code)
-            if as_json:
-                mistakes = error.mistakes if isinstance(error, TextError) else [Diagnostic(str(error))]
-                diagnostics = [{"place": m.location, "message": m.message} for m in mistakes]
-                results.append({**({"file": file} if len(files) > 1 else {}), "ok": False, "mistakes": diagnostics})
-            else:
-                echo_error(error)
-    if as_json:
-        print_json(results if len(files) > 1 else results[0])
-    return max(codes)
-
-
-def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[str, Any]:
-    """What is known of a model without mistakes; printed where it is not wanted as JSON. Raises TextError."""
-    model = check_model(file, overrides, allowed_folders())
-    count, warnings = len(model.net.nodes), find_warnings(model)
-    if not as_json:
-        path = escape_line(str(find_model_file(file)))
-        click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
-        for note in warnings:
-            click.echo(f"warning: {note}")
-        for note in find_missing_blocks(model):
-            click.echo(f"note: {note}")
-    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}

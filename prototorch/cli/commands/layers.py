@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
-from prototorch.cli.options import allow_python_option, json_option, print_json
-from prototorch.model.docs_pages import find_page, list_families
-from prototorch.model.load import find_model_file, run_imports
+from prototorch.cli.deferred import deferred_command
+from prototorch.cli.options import allow_python_option, json_option
 
 
-@click.command()
+@deferred_command("prototorch.cli.actions.layers")
 @click.argument("name", required=False)
 @click.option("--file", metavar="FILE", help="Also what the Python modules define that this model text imports.")
 @allow_python_option
 @json_option
-def command(name: str | None, file: str | None, as_json: bool) -> None:
+def command() -> None:
     """List all layers, losses, metrics, optimisers and so on; with NAME, the manual page of one.
 
     \b
@@ -24,22 +23,3 @@ def command(name: str | None, file: str | None, as_json: bool) -> None:
       prototorch layers adam
       prototorch layers Bent --file my.proto --allow-python
     """
-    if file is not None:
-        run_imports(find_model_file(file))
-    if name is None:
-        classes = list_families()
-        if as_json:
-            print_json({family: [cls.__name__ for cls in members] for family, members in classes.items()})
-            return
-        for family, members in classes.items():
-            click.echo(f"{family}:")
-            for cls in members:
-                doc = next(iter((cls.__doc__ or "").strip().splitlines()), "")
-                click.echo(f"  {cls.__name__:28} {doc}")
-            click.echo()
-        return
-    page = find_page(name)
-    if as_json:
-        print_json(page.as_dict())
-    else:
-        click.echo(str(page))

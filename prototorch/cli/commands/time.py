@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import click
 
-from prototorch.cli.image_options import is_caffe_net
+from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
-    add_device_overrides,
     devices_option,
     json_option,
     model_argument,
-    open_model,
-    print_json,
     set_option,
     threads_option,
 )
-from prototorch.errors import UsageError
-from prototorch.measure.caffe_profile import profile_caffe_net
-from prototorch.measure.compare import PEERS, compare_with_torch
-from prototorch.measure.device_comparison import Contender, DeviceComparison, compare_devices, without_cudnn_context
-from prototorch.measure.profile import profile_step
-from prototorch.measure.table import format_table
-from prototorch.model.load import find_model_file
+from prototorch.measure.peers import PEERS
 
 
-@click.command()
+@deferred_command("prototorch.cli.actions.time")
 @model_argument
 @set_option
 @click.option("--batch", type=click.IntRange(min=1), help="The batch size. Default: the fit block's, else 32.")
@@ -38,9 +27,7 @@ from prototorch.model.load import find_model_file
 @click.option("--without-cudnn", is_flag=True, help="Also each GPU by the package's own kernels alone, side by side.")
 @threads_option
 @json_option
-def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-            detail: bool, against: str | None, devices: tuple[str, ...] | None, without_cudnn: bool,
-            threads: int | None, as_json: bool) -> None:  # fmt: skip
+def command() -> None:
     """Measure a step of FILE on random inputs: layer by layer forward, backward and update, in milliseconds.
 
     GFLOP/s and GB/s are what a layer needs divided by its time; "of peak" is the least time that this machine would
@@ -65,46 +52,3 @@ def command(file: str, overrides: tuple[str, ...], batch: int | None, phase: str
       prototorch time alexnet --batch 64 --device cpu,cuda --without-cudnn
       prototorch time train_val.prototxt --batch 16 --set data.shape=[3,227,227]
     """
-    if without_cudnn and not any(name.startswith("cuda") for name in devices or ()):
-        raise UsageError("--without-cudnn is about a GPU: give --device cuda, or --device cpu,cuda")
-    if devices is not None and (len(devices) > 1 or without_cudnn):
-        if against is not None:
-            raise UsageError("--against compares on one device: give one --device, and not --without-cudnn")
-        if phase in (None, "train") and is_caffe_net(file):
-            raise UsageError("a net of Caffe is trained on one device: give one --device, or --phase predict")
-        contenders = []
-        for name in devices:
-            open_one = partial(open_model, file, add_device_overrides(overrides, threads, name))
-            contenders.append(Contender(name, open_one))
-            if without_cudnn and name.startswith("cuda"):
-                contenders.append(Contender(f"{name}, without cuDNN", open_one, without_cudnn_context))
-        _print_comparison(compare_devices(contenders, phase, batch, steps), detail, as_json)
-        return
-    device = None if devices is None else devices[0]
-    profile = None
-    if phase in (None, "train") and against is None and is_caffe_net(file):
-        profile = profile_caffe_net(find_model_file(file), batch, steps, overrides)
-    if profile is not None:
-        print_json(profile.as_dict()) if as_json else click.echo("\n".join(format_table(profile, detail)))
-        return
-    model = open_model(file, add_device_overrides(overrides, threads, device))
-    profile = profile_step(model, phase, batch, steps)
-    if not as_json:
-        click.echo("\n".join(format_table(profile, detail)))
-    rival = compare_with_torch(model, phase, batch, steps) if against is not None else None
-    if as_json:
-        print_json({**profile.as_dict(), **({} if rival is None else {"against": rival.as_dict()})})
-    elif rival is not None:
-        click.echo("\n".join(["", *rival.lines()]))
-
-
-def _print_comparison(comparison: DeviceComparison, detail: bool, as_json: bool) -> None:
-    """Print the times of several devices; raise the error of the first that cannot be used, after the others."""
-    if as_json:
-        print_json(comparison.as_dict())
-    else:
-        click.echo("\n".join(comparison.lines()))
-        for _, profile in comparison.profiles if detail else ():
-            click.echo("\n".join(["", *format_table(profile, detail)]))
-    if comparison.errors:
-        raise comparison.errors[0]

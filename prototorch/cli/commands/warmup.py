@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import click
 
+from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
-    add_device_overrides,
     allow_python_option,
     allow_read_option,
     json_option,
-    open_model,
-    print_json,
     set_option,
     threads_option,
 )
-from prototorch.engine.backends.cpu.native import kernel_cache
-from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
+from prototorch.measure.warmup import PREDICT, TEST, TRAIN
 
 
-@click.command()
+@deferred_command("prototorch.cli.actions.warmup")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @set_option
 @allow_read_option
@@ -32,8 +27,7 @@ from prototorch.measure.warmup import PREDICT, TEST, TRAIN, warm_up
 @click.option("--clear", is_flag=True, help="First remove all kernels that are kept.")
 @threads_option
 @json_option
-def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[int, ...], phases: tuple[str, ...],
-            clear: bool, threads: int | None, as_json: bool) -> None:  # fmt: skip
+def command() -> None:
     """Compile the CPU's kernels for the steps of each FILE and keep them, so that a first step begins at once.
 
     Kernels are made for the sizes of a step: name the batch sizes that will be used; an epoch's last batch may be a
@@ -45,21 +39,3 @@ def command(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[i
       prototorch warmup my.proto --batch 1 --batch 16 --phase predict
       prototorch warmup --clear
     """
-    if files:
-        kernel_cache.check_writable()
-    removed_count = kernel_cache.clear() if clear else 0
-    reports = [
-        one
-        for file in files
-        for one in warm_up(open_model(file, add_device_overrides(overrides, threads)), phases, batches)
-    ]
-    if as_json:
-        plans = [asdict(report) for report in reports]
-        print_json({"removed": removed_count, "plans": plans, "kept": kernel_cache.describe()})
-        return
-    if clear:
-        click.echo(f"removed {removed_count} kernels")
-    for one in reports:
-        click.echo(f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
-                   f"{one.loaded} from disk, {one.seconds:.1f} s")  # fmt: skip
-    click.echo(f"kept: {kernel_cache.describe()}")

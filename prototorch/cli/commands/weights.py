@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-
 import click
 
-from prototorch.base.terminal import escape_line
-from prototorch.cli.messages import echo_error
-from prototorch.cli.options import json_option, print_json
-from prototorch.data.safe_io import printable_path
-from prototorch.errors import FileError, PrototorchError, UsageError, did_you_mean
-from prototorch.interop.downloads import download, verify_file
-from prototorch.interop.downloads.cache import (
-    PARTIAL,
-    cached_files,
-    path_of_address,
-    record_path,
-    weights_folder,
-)
-from prototorch.interop.downloads.digests import parse_digest
-from prototorch.interop.readers import read_weights
-from prototorch.interop.weight_file import WeightFile
-from prototorch.interop.weight_sets.declaration import WeightSet
-from prototorch.interop.weight_sets.registry import list_sets
-from prototorch.interop.weight_statistics import ArrayStatistics, array_statistics
+from prototorch.cli.deferred import deferred_to
+from prototorch.cli.options import json_option
 
 _NAMES = click.argument("names", nargs=-1, metavar="NAME...")
 
@@ -52,193 +30,48 @@ def command(context: click.Context) -> None:
 @command.command("list")
 @click.argument("model", required=False)
 @json_option
-def list_command(model: str | None = None, as_json: bool = False) -> None:
+@deferred_to("prototorch.cli.actions.weights", "list_weight_sets")
+def list_command() -> None:
     """List the published sets of all models, or of MODEL, and what of them is on this machine."""
-    sets = [one.weights for one in list_sets()]
-    models = sorted({one.model for one in sets})
-    if model is not None and model not in models:
-        raise UsageError(f"no weights of a model {model!r} are published.{did_you_mean(model, models)}")
-    rows = [_set_row(one) for one in sets if model in (None, one.model)]
-    known = {_path_of_set(one) for one in sets}
-    others = [] if model else [(path, record) for path, record in cached_files() if path not in known]
-    if as_json:
-        files = [{"path": str(path), "address": record.address if record else None} for path, record in others]
-        print_json({"folder": str(weights_folder()), "sets": rows, "other_files": files})
-        return
-    widths = [max(len(str(row[key])) for row in rows) for key in ("name", "model")] if rows else []
-    for row in rows:
-        accuracy = f"top-1 {row['top1']:.2f} %" if row["top1"] is not None else ""
-        state = "on this machine" if row["cached"] else ""
-        alias = f"({', '.join(row['aliases'])})" if row["aliases"] else ""
-        click.echo(
-            f"{row['name']:{widths[0]}}  {row['model']:{widths[1]}}  {accuracy:14}  {state:15}  {alias}".rstrip()
-        )
-    for path, _ in others:
-        click.echo(f"{escape_line(str(path))}  {path.stat().st_size:,} bytes")
 
 
 @command.command("path")
 @_NAMES
-def path_command(names: tuple[str, ...]) -> None:
+@deferred_to("prototorch.cli.actions.weights", "print_paths")
+def path_command() -> None:
     """Print where the files are, or would be after a download; without NAME the folder of all."""
-    for name in names:
-        click.echo(str(_find(name)[0]))
-    if not names:
-        click.echo(str(weights_folder()))
 
 
 @command.command("fetch")
 @_NAMES
-def fetch_command(names: tuple[str, ...]) -> None:
+@deferred_to("prototorch.cli.actions.weights", "fetch")
+def fetch_command() -> None:
     """Download files that are not there yet, and print their paths."""
-    for name in _required(names):
-        _, weights = _find(name)
-        if weights is not None:
-            click.echo(str(download(weights.address, digest=weights.digest, size=_size(weights))))
-        elif "://" in name:
-            click.echo(str(download(name)))
-        else:
-            raise UsageError(f"{name!r}: expected the name of a set, or an address")
 
 
 @command.command("verify")
 @_NAMES
-def verify_command(names: tuple[str, ...]) -> int:
+@deferred_to("prototorch.cli.actions.weights", "verify")
+def verify_command() -> None:
     """Read the files again and compare their digests; without NAME all downloaded files. Exit code 5 if one differs."""
-    sets = {_path_of_set(one.weights): one.weights for one in list_sets()}
-    files = [_find(name)[0] for name in names] if names else [path for path, _ in cached_files()]
-    code = 0
-    if not files:
-        click.echo(f"no files are downloaded yet into {weights_folder()}", err=True)
-    for path in files:
-        try:
-            if not path.is_file():
-                raise FileError(f"{printable_path(path)}: is not on this machine")
-            weights = sets.get(path)
-            expected = parse_digest(weights.digest) if weights is not None else None
-            record = verify_file(path, expected=expected, again=True)
-            against = "as published" if record.is_published else f"as first downloaded {record.date}"
-            click.echo(f"{escape_line(str(path))}: sha256 {record.sha256}, {against}")
-        except PrototorchError as error:
-            echo_error(error)
-            code = error.exit_code
-    return code
 
 
 @command.command("remove")
 @_NAMES
 @click.option("--all", "is_all", is_flag=True, help="Remove all downloaded files.")
 @click.option("--forget", is_flag=True, help="Remove also their recorded digests, with which downloads are compared.")
-def remove_command(names: tuple[str, ...], is_all: bool, forget: bool) -> None:
+@deferred_to("prototorch.cli.actions.weights", "remove")
+def remove_command() -> None:
     """Remove downloaded files, and what is left of unfinished downloads."""
-    files = [path for path, _ in cached_files()] if is_all else [_find(name)[0] for name in _required(names)]
-    for path in files:
-        if weights_folder() not in path.parents:
-            raise UsageError(f"{printable_path(path)}: is not a downloaded file, so it is not removed")
-        size = path.stat().st_size if path.is_file() else 0
-        partial = path.with_name(path.name + PARTIAL)
-        for file in (path, partial, record_path(partial), *([record_path(path)] if forget else [])):
-            file.unlink(missing_ok=True)
-        click.echo(f"{escape_line(str(path))}: {f'{size:,} bytes removed' if size else 'was not there'}")
 
 
 @command.command("show")
 @click.argument("file")
 @json_option
-def show_command(file: str, as_json: bool) -> None:
+@deferred_to("prototorch.cli.actions.weights", "show")
+def show_command() -> None:
     """Show the arrays of a weight file of any system: names, shapes, dtypes, statistics, a digest each.
 
     Minimum, maximum, mean and standard deviation are those of the finite elements; the digest is the SHA-256 of the
     elements (little-endian, in C order), of which the table has the first 8 digits.
     """
-    path = file if os.path.exists(file) else str(_find(file)[0])
-    weights = read_weights(path)
-    rows = [_array_row(weights, name) for name in weights]
-    if as_json:
-        print_json(_as_json(weights, rows))
-        return
-    click.echo(f"{printable_path(path)}: {weights.format}{f', of {weights.system}' if weights.system else ''}")
-    names = max((len(name) for name in weights), default=0)
-    for row, statistics in rows:
-        click.echo(_format_row(row, statistics, min(names, 60)))
-    elements = sum(statistics.elements for _, statistics in rows)
-    click.echo(f"{len(rows)} arrays, {elements:,} elements")
-    for name, reason in weights.skipped.items():
-        click.echo(f"not a weight: {escape_line(name)}, {reason}")
-
-
-def _array_row(file: WeightFile, name: str) -> tuple[dict[str, Any], ArrayStatistics]:
-    stored = file.arrays[name]
-    same = [other for other, one in file.arrays.items() if stored.storage is not None and one.storage == stored.storage]
-    row = {"name": name, "shape": list(stored.shape), "dtype": stored.dtype}
-    if len(same) > 1:
-        row["shares_elements_with"] = [other for other in same if other != name]
-    return row, array_statistics(file[name])
-
-
-def _format_row(row: dict[str, Any], statistics: ArrayStatistics, width: int) -> str:
-    numbers = {"min": statistics.minimum, "max": statistics.maximum, "mean": statistics.mean, "std": statistics.std}
-    cells = "  ".join(f"{label} {'-' if n is None else f'{n:.4g}':>10}" for label, n in numbers.items())
-    counts = {"NaN": statistics.nan, "infinite": statistics.infinite}
-    notes = [f"{count:,} {what}" for what, count in counts.items() if count]
-    if "shares_elements_with" in row:
-        notes.append(f"the elements of {', '.join(map(escape_line, row['shares_elements_with'][:3]))}")
-    shape = " x ".join(map(str, row["shape"])) or "scalar"
-    text = f"{escape_line(row['name']):{width}}  {shape:>18}  {row['dtype']:8}  {cells}  {statistics.sha256[:8]}"
-    return f"{text}  {'; '.join(notes)}".rstrip()
-
-
-def _as_json(file: WeightFile, rows: list[tuple[dict[str, Any], ArrayStatistics]]) -> dict[str, Any]:
-    return {
-        "path": file.path,
-        "format": file.format,
-        "system": file.system,
-        "metadata": dict(file.metadata),
-        "skipped": dict(file.skipped),
-        "arrays": [{**row, **asdict(statistics)} for row, statistics in rows],
-    }
-
-
-def _set_row(one: WeightSet) -> dict[str, Any]:
-    path = _path_of_set(one)
-    return {
-        "name": one.name, "model": one.model, "aliases": list(one.aliases), "top1": one.top1, "top5": one.top5,
-        "license": one.license, "address": one.address, "digest": one.digest, "path": str(path),
-        "cached": path.is_file(),
-    }  # fmt: skip
-
-
-def _size(one: WeightSet) -> int | None:
-    return None if one.mebibytes is None else round(one.mebibytes * 2**20)
-
-
-def _path_of_set(one: WeightSet) -> Path:
-    if one.address.startswith("file:"):
-        return Path(one.address.removeprefix("file://").removeprefix("file:"))
-    return path_of_address(one.address)
-
-
-def _required(names: tuple[str, ...]) -> tuple[str, ...]:
-    if not names:
-        raise UsageError("expected the NAME of a set, an address, or a downloaded file")
-    return names
-
-
-def _find(name: str) -> tuple[Path, WeightSet | None]:
-    """The path that a name stands for, and the set whose file it is. Raises UsageError."""
-    sets = [one.weights for one in list_sets()]
-    for one in sets:
-        if name in (one.name, one.address):
-            return _path_of_set(one), one
-    if "://" in name:
-        return path_of_address(name), None
-    files = [path for path, _ in cached_files()]
-    named = [path for path in files if name in (path.name, str(path), os.path.relpath(path, weights_folder()))]
-    if len(named) == 1:
-        return named[0], next((one for one in sets if _path_of_set(one) == named[0]), None)
-    if named:
-        raise UsageError(
-            f"{name!r} is the name of {len(named)} downloaded files; give the path of one: {named[0]}, ..."
-        )
-    known = [*(one.name for one in sets), *(path.name for path in files)]
-    raise UsageError(f"{name!r} is no file, no weight set and no address.{did_you_mean(name, known)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
-from prototorch.engine.backends.registry import resolve
+from prototorch.engine.backends.registry import load_level, resolve
 from prototorch.spec import Spec
 
 __all__ = [
@@ -95,6 +95,7 @@ def layout_support_at(level: str, name: str) -> LayoutSupport | None:
 
 def declares_fusion_or_layouts(level: str) -> bool:
     """Whether a level has kernels for fused groups or for channels_last."""
+    load_level(level)
     return level in _FUSION_ROLES or level in _LAYOUT_SUPPORT
 
 
@@ -113,5 +114,6 @@ def prepacks(level: str, *names: str, special: bool = False) -> Callable[[Reques
 
 def pack_request_at(level: str, name: str, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> PackRequest | None:
     """The request of a level's kernels for a step, of the first that has one; see `Backend.pack_request`."""
+    load_level(level)
     requests = (request(ins, outs, dict(attrs)) for request in _PACK_REQUESTS.get(level, {}).get(name, ()))
     return next((request for request in requests if request is not None), None)

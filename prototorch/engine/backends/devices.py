@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from prototorch.cuda.availability import (
-    LOW_PRECISION,
-    has_gpu,
-    is_available,
-    missing_gpu_reason,
-    query_driver,
-    unavailable_reason,
-)
-from prototorch.cuda.device_report import describe_cuda
+from prototorch.base.index import Extension, load_extensions
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.cpu import LEVELS, cpu, native
 from prototorch.engine.backends.device_name import DeviceName, describe_device_names, parse_device, suggest_device
-from prototorch.engine.backends.precision import STRICT_NAMES, ExecutionSettings, PrecisionPolicy, resolve_precision
+from prototorch.engine.backends.precision import STRICT_NAMES, ExecutionSettings, resolve_precision
 from prototorch.errors import BackendError, warn_user
 
+__all__ = [
+    "ENV_VAR",
+    "DeviceKind",
+    "UnavailableDeviceError",
+    "backend_for",
+    "describe_devices",
+    "missing_device_reason",
+    "warn_once",
+]
+
 ENV_VAR = "PROTOTORCH_DEVICE"  # what "auto" means
-CUDNN_VAR = "PROTOTORCH_CUDNN"  # 0: without cuDNN
 _warned: set[str] = set()
+
+
+@dataclass(frozen=True)
+class DeviceKind(Extension):
+    """A kind of devices beside the CPU: "auto" means one where it can be used.
+
+    name: as in "cuda" and "cuda:1". is_available: whether there is one that can be used. unused_reason: why one that is
+    there cannot be used, "" where there is none. missing_reason: why there is no device of a number, "" where there is.
+    make_settings: of a number, the precision, and `deterministic` and `autotune` as of `backend_for`; raises
+    BackendError for what the device does not have. make_backend: the backend of a number; raises
+    `UnavailableDeviceError`, and BackendError where a library fails. describe: what `prototorch devices` shows.
+    """
+
+    name: str
+    is_available: Callable[[], bool]
+    unused_reason: Callable[[], str]
+    missing_reason: Callable[[int], str]
+    make_settings: Callable[[int, str, bool, bool], ExecutionSettings]
+    make_backend: Callable[[ExecutionSettings, int], Backend]
+    describe: Callable[[], dict[str, Any]]
 
 
 class UnavailableDeviceError(BackendError):
@@ -50,13 +71,13 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     is none of.
     """
     name, is_default, source = _find_device(device)
-    if name.type == "cuda":
+    if name.type != "cpu":
         if precision == "float64":
             raise BackendError("precision float64 is computed on the CPU alone: use the device 'cpu'")
-        index = name.number or 0
-        settings = ExecutionSettings(_gpu_precision(precision, index), deterministic, autotune, cudnn=_uses_cudnn())
+        kind, index = _kind_of(name), name.number or 0
+        settings = kind.make_settings(index, precision, deterministic, autotune)
         try:
-            return cuda_backend(settings, index)
+            return kind.make_backend(settings, index)
         except BackendError as error:  # a library is missing, or fails
             if is_default:
                 _warn_of_unused_gpu(str(error))
@@ -70,12 +91,17 @@ def backend_for(device: str = "auto", threads: int | None = None, precision: str
     return backend
 
 
-def _uses_cudnn() -> bool:
-    """Whether PROTOTORCH_CUDNN allows cuDNN. Raises BackendError for another value than 0 and 1."""
-    value = os.environ.get(CUDNN_VAR, "1") or "1"
-    if value not in ("0", "1"):
-        raise BackendError(f"{CUDNN_VAR}: expected 0 (the package's own kernels alone) or 1, got {value[:60]!r}")
-    return value == "1"
+def missing_device_reason(name: DeviceName) -> str:
+    """Why this machine has no device of a name, such as "cuda:1"; "" where it has it."""
+    return "" if name.type in ("auto", "cpu") else _kind_of(name).missing_reason(name.number or 0)
+
+
+def _kinds() -> list[DeviceKind]:
+    return load_extensions(DeviceKind)
+
+
+def _kind_of(name: DeviceName) -> DeviceKind:
+    return next(kind for kind in _kinds() if kind.name == name.type)
 
 
 def _find_device(device: str) -> tuple[DeviceName, bool, str]:
@@ -91,48 +117,23 @@ def _find_device(device: str) -> tuple[DeviceName, bool, str]:
         )
     if name.type != "auto":
         return name, False, source
-    if is_available():
-        return DeviceName("cuda"), True, source
-    if has_gpu():
-        _warn_of_unused_gpu(unavailable_reason())
+    for kind in _kinds():
+        if kind.is_available():
+            return DeviceName(kind.name), True, source
+        if reason := kind.unused_reason():
+            _warn_of_unused_gpu(reason)
     return DeviceName("cpu"), True, source
 
 
 def _warn_of_unused_gpu(why: str) -> None:
-    _warn_once(f"the GPU is not used: {why}; {ENV_VAR}=cpu chooses the CPU without this warning")
+    warn_once(f"the GPU is not used: {why}; {ENV_VAR}=cpu chooses the CPU without this warning")
 
 
-def _warn_once(text: str) -> None:
+def warn_once(text: str) -> None:
+    """Issue a RuntimeWarning, the first time that it has this text."""
     if text not in _warned:
         _warned.add(text)
         warn_user(text, RuntimeWarning)
-
-
-def _gpu_precision(precision: str, index: int) -> PrecisionPolicy:
-    """The precision of a name on a GPU. Raises BackendError for bf16 on a GPU that does not compute in it."""
-    policy = resolve_precision(precision, gpu=True)
-    driver = query_driver()
-    capability = None if driver is None else driver.capability(index)
-    if driver is None or capability is None or capability >= LOW_PRECISION:
-        return policy
-    gpu = f"{driver.name(index)} has the compute capability {capability[0]}.{capability[1]}"
-    if policy.name == "bf16":
-        raise BackendError(f"precision bf16 needs the compute capability 8.0 (Ampere), and {gpu}: use fp16 or fp32")
-    if policy.name == "tf32":
-        if precision == "tf32":
-            _warn_once(f"precision tf32 needs the compute capability 8.0 (Ampere), and {gpu}: products are in float32")
-        return resolve_precision("fp32", gpu=True)
-    return replace(policy, tf32=False)
-
-
-def cuda_backend(settings: ExecutionSettings, index: int = 0) -> Backend:
-    """The backend of a GPU by its number; nothing else loads CUDA. Raises UnavailableDeviceError with what to install,
-    or with the numbers that there are."""
-    why = unavailable_reason() or missing_gpu_reason(index)
-    if why:
-        raise UnavailableDeviceError(f"the device '{f'cuda:{index}' if index else 'cuda'}' cannot be used: {why}")
-    backend: Backend = importlib.import_module("prototorch.cuda.backend").get_backend(settings, index)
-    return backend
 
 
 def _level_reason(level: str) -> str:
@@ -161,5 +162,5 @@ def describe_devices() -> dict[str, dict[str, Any]]:
             "numpy": np.__version__,
             "blas": f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
         },
-        "cuda": describe_cuda(),
+        **{kind.name: kind.describe() for kind in _kinds()},
     }

@@ -2,7 +2,8 @@
 
 A kernel is registered by its prepare function, ``prepare(ins, outs, attrs)``. It is given the specs of a step's inputs
 and outputs and the op's attributes, and returns either a function ``run(inputs, outputs)`` that fills the given output
-arrays, or None where the kernel does not apply.
+arrays, or None where the kernel does not apply. The modules of a level's kernels are imported when one of its kernels
+is first looked up.
 
 A prepared kernel belongs to one step of a plan and is called many times; between calls it keeps nothing but scratch
 memory. It writes every element of its outputs. Where the op's `inplace` map allows it, an output may share its memory
@@ -11,12 +12,23 @@ with that input.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from prototorch.spec import Spec
 
-__all__ = ["KernelFn", "PrepareFn", "kernel", "kernels_of", "register_resolver", "resolve"]
+__all__ = [
+    "KernelFn",
+    "PrepareFn",
+    "kernel",
+    "kernels_of",
+    "load_level",
+    "register_level",
+    "register_resolver",
+    "resolve",
+]
 
 #: a prepared kernel: called with the input arrays and the output arrays
 KernelFn = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -27,6 +39,22 @@ _KERNELS: dict[str, dict[str, list[PrepareFn]]] = {}
 _SPECIALIZED: set[PrepareFn] = set()
 _RESOLVERS: dict[str, list[Callable[[str], None]]] = {}
 _RESOLVED: set[tuple[str, str]] = set()
+_LEVEL_PACKAGES: dict[str, str] = {}  # of the levels that have not been looked up yet
+
+
+def register_level(level: str, package: str) -> None:
+    """Have the modules of a package, whose kernels register themselves, imported when the level is first looked up."""
+    _LEVEL_PACKAGES[level] = package
+
+
+def load_level(level: str) -> None:
+    """Import the kernels of a level."""
+    package = _LEVEL_PACKAGES.get(level)
+    if package is not None:
+        module = importlib.import_module(package)
+        for info in pkgutil.walk_packages(module.__path__, f"{package}."):
+            importlib.import_module(info.name)
+        _LEVEL_PACKAGES.pop(level, None)
 
 
 def kernel(level: str, *names: str, special: bool = False) -> Callable[[PrepareFn], PrepareFn]:
@@ -56,6 +84,7 @@ def register_resolver(level: str, resolver: Callable[[str], None]) -> None:
 
 def resolve(level: str, name: str) -> None:
     """Have the resolvers of a level register their kernels for an op, once."""
+    load_level(level)
     if (level, name) not in _RESOLVED:
         _RESOLVED.add((level, name))
         for resolver in _RESOLVERS.get(level, ()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from prototorch.layers.base import Layer
 from prototorch.ops.operators import OPS
@@ -15,11 +14,10 @@ def temporary_definitions() -> Iterator[None]:
     """Layers and ops that are defined inside are removed afterwards."""
     family = Layer._family
     assert family is not None
-    tables: tuple[dict[str, Any], ...] = (family.members, family.names, OPS)
-    copies = [dict(table) for table in tables]
-    try:
-        yield
-    finally:
-        for table, before in zip(tables, copies, strict=True):
-            table.clear()
-            table.update(before)
+    ops = dict(OPS)
+    with family.temporary_members():
+        try:
+            yield
+        finally:
+            OPS.clear()
+            OPS.update(ops)

@@ -1,7 +1,4 @@
-"""HDF5 files as data sources: importing this module registers their reader for `prototorch.data.open_source`.
-
-The package ``data`` is below this one and must not import it; it has a table of readers, to which this one is added.
-"""
+"""HDF5 files as data sources of `prototorch.data.open_source`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from prototorch.data.safe_io import check_memory, physical_memory
-from prototorch.data.sources import register_array_format
+from prototorch.data.sources import ArrayFormat
 from prototorch.engine.storage.foreign_hdf5 import map_datasets, read_dataset_specs, read_datasets
 from prototorch.errors import DataError, ModelFileError
 
@@ -48,4 +45,4 @@ def _sort_by_path(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return dict(sorted(arrays.items()))  # the order in an HDF5 file is not defined
 
 
-register_array_format("HDF5", is_hdf5, read_hdf5)
+FORMAT = ArrayFormat(kind="HDF5", signature=b"\x89HDF\r\n\x1a\n", read=read_hdf5)

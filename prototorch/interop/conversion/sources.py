@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from prototorch.caffe.interop.shape_settings import shape_settings
-from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.data.safe_io import printable_path
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.graph.net import Net
@@ -27,6 +26,7 @@ from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.model.load import check_text_file, find_model_file, is_saved, load_model, make_model
 from prototorch.model.model import Model
+from prototorch.text.dialects import find_dialect
 from prototorch.text.reader import read_file
 from prototorch.text.syntax_tree import Field, to_value_node
 
@@ -122,7 +122,7 @@ def _is_own(path: str) -> bool:
     """Whether a file is a saved model or a text of ours."""
     if is_saved(path):
         return True
-    return path.endswith((".proto", ".prototxt")) and find_caffe_kind(read_file(check_text_file(path))) is None
+    return path.endswith((".proto", ".prototxt")) and find_dialect(read_file(check_text_file(path))) is None
 
 
 def _weights_for(

@@ -45,7 +45,7 @@ class BlockNames:
 
 
 def _is_layer(name: str) -> bool:
-    return name in {form for layer in Layer.members() for form in (layer, snake_case(layer), layer.lower())}
+    return name in {form for layer in Layer.member_names() for form in (layer, snake_case(layer), layer.lower())}
 
 
 def _describe(items: Sequence[Statement]) -> str:

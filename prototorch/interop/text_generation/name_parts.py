@@ -24,7 +24,7 @@ _GENERIC = (
 
 @cache
 def _class_words() -> frozenset[str]:
-    return frozenset(form for name in Layer.members() for form in (name.lower(), snake_case(name)))
+    return frozenset(form for name in Layer.member_names() for form in (name.lower(), snake_case(name)))
 
 
 @cache

@@ -10,10 +10,9 @@ from unittest.mock import patch
 
 from prototorch.cuda import availability, backend
 from prototorch.cuda.backend import CudaBackend
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.eager import interpreter
-from prototorch.engine.backends import devices
 from prototorch.engine.backends.precision import ExecutionSettings
-from prototorch.engine.harness.fake_device import FakeDevice
 
 #: where it is set, tests/cuda/gpu runs on the fake device, which checks these tests; "kernels": with CUDA kernels
 VARIABLE = "PROTOTORCH_STAND_IN"
@@ -31,8 +30,7 @@ def use_fake_cuda(memory: int = 1 << 40, emulator: Any = None) -> Iterator[None]
         return CudaBackend(device, kernels=emulator is not None)
 
     with (
-        patch.object(devices, "unavailable_reason", str), patch.object(availability, "unavailable_reason", str),
-        patch.object(devices, "is_available", lambda: True), patch.object(backend, "get_backend", cuda),
+        patch.object(availability, "unavailable_reason", str), patch.object(backend, "get_backend", cuda),
     ):  # fmt: skip
         interpreter._gpu_interpreter.cache_clear()
         try:

@@ -12,10 +12,10 @@ import numpy as np
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.executor.cuda_graph import CudaGraphExecutor
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends import devices
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.cpu import cpu
-from prototorch.engine.harness.fake_device import FakeDevice
 from prototorch.model import model as model_module
 
 LOSS = "sparse_categorical_crossentropy"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import prototorch as pt
-from prototorch.cuda import availability, device_report
+from prototorch.cuda import availability, device_kind, device_report
 from prototorch.cuda.driver import query_driver
 from prototorch.engine.backends import devices
 from prototorch.engine.backends.precision import ExecutionSettings
@@ -38,11 +38,11 @@ def test_cupy_that_fails_is_told(monkeypatch):
 def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
     monkeypatch.delenv(devices.ENV_VAR)
     made = fake_backend()
-    monkeypatch.setattr(devices, "cuda_backend", lambda settings, index: made)
-    monkeypatch.setattr(devices, "is_available", lambda: True)
+    monkeypatch.setattr(device_kind, "cuda_backend", lambda settings, index: made)
+    monkeypatch.setattr(availability, "is_available", lambda: True)
     assert devices.backend_for() is made
     assert devices.backend_for("cpu").name.startswith("cpu")
-    monkeypatch.setattr(devices, "is_available", lambda: False)
+    monkeypatch.setattr(availability, "is_available", lambda: False)
     assert devices.backend_for().name.startswith("cpu")
     monkeypatch.setenv(devices.ENV_VAR, "cuda")
     assert devices.backend_for() is made
@@ -50,7 +50,7 @@ def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
 
 def test_the_settings_reach_the_device(monkeypatch):
     asked = []
-    monkeypatch.setattr(devices, "cuda_backend", lambda settings, index: asked.append(settings) or fake_backend())
+    monkeypatch.setattr(device_kind, "cuda_backend", lambda settings, index: asked.append(settings) or fake_backend())
     model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
     model.compile("sgd", "mse", device="cuda", precision="bf16", deterministic=True, autotune=True)
     (found,) = asked

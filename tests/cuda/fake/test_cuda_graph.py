@@ -7,7 +7,7 @@ import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.executor.cuda_graph import WARM_UP_RUNS
 from prototorch.cuda.executor.loss_check import REPORT_INTERVAL
-from prototorch.engine.harness.fake_device import CaptureError
+from prototorch.cuda.fake_device import CaptureError
 from tests.cuda.fake.fake_gpu import (
     FakeDevice,
     assert_same_weights,

@@ -10,7 +10,7 @@ import prototorch as pt
 from prototorch import caffe
 from prototorch.caffe.settings import SETTINGS, current_backend
 from prototorch.cli.main import group
-from prototorch.cuda import availability
+from prototorch.cuda import availability, device_kind
 from prototorch.cuda.availability import DriverInfo
 from prototorch.engine.backends import devices
 from prototorch.errors import BackendError, PrototorchError, TextError, UsageError
@@ -24,14 +24,14 @@ def two_gpus(monkeypatch):
     """A machine with two GPUs; the numbers of those that are used."""
     used = []
     with use_fake_cuda():
-        made = devices.cuda_backend
+        made = device_kind.cuda_backend
         monkeypatch.setattr(availability, "query_driver", lambda: DriverInfo(13000, 2))
 
         def cuda_backend(settings, index=0):
             used.append(index)
             return made(settings, index)
 
-        monkeypatch.setattr(devices, "cuda_backend", cuda_backend)
+        monkeypatch.setattr(device_kind, "cuda_backend", cuda_backend)
         yield used
 
 
@@ -140,7 +140,7 @@ def test_a_colon_in_a_value_is_written_in_quotes(tmp_path):
 
 def test_the_environment_may_say_auto(monkeypatch):
     monkeypatch.setenv(devices.ENV_VAR, "auto")
-    monkeypatch.setattr(devices, "is_available", lambda: False)
+    monkeypatch.setattr(availability, "is_available", lambda: False)
     assert devices.backend_for("auto").name.startswith("cpu")
 
 

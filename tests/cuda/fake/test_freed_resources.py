@@ -14,10 +14,10 @@ from prototorch.cuda import backend as cuda_backend
 from prototorch.cuda import graph_capture
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.cudnn.context import CudnnContext, get_context, set_context
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.cuda.graph_capture import capture_graph, release_later
 from prototorch.cuda.kernels.launch import workspace_address
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
-from prototorch.engine.harness.fake_device import FakeDevice
 from prototorch.train.summary import step_specs
 from tests.cuda.fake.fake_gpu import compile_net, fake_backend, make_data
 

@@ -40,7 +40,7 @@ def machine(monkeypatch):
         monkeypatch.setattr(devices, "_warned", set())
         monkeypatch.delenv(devices.ENV_VAR, raising=False)
         monkeypatch.setattr(packages, "version_of", installed.get)
-        for module in (availability, devices, device_report):
+        for module in (availability, device_report):
             monkeypatch.setattr(module, "query_driver", lambda: driver)
         monkeypatch.setattr(
             importlib.util, "find_spec", lambda name: has_cupy or None if name == "cupy" else found(name)
@@ -267,14 +267,13 @@ def test_a_library_without_the_functions_of_a_driver_is_none(monkeypatch):
     whole = type("Library", (), {"cuInit": lambda self, flags: 0})()
     assert query_driver(lambda name: object()) is None
     assert query_driver(lambda name: whole) is None
-    for module in (availability, devices):
-        monkeypatch.setattr(module, "query_driver", lambda: query_driver(lambda name: object()))
+    monkeypatch.setattr(availability, "query_driver", lambda: query_driver(lambda name: object()))
     assert devices.backend_for("auto").name.startswith("cpu")
 
 
 def test_a_property_of_a_model_keeps_its_own_error(monkeypatch):
     model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
-    monkeypatch.setattr("prototorch.model.backend_for", lambda *args: object().cuInit)
+    monkeypatch.setattr("prototorch.model.model.backend_for", lambda *args: object().cuInit)
     with pytest.raises(AttributeError, match="'object' object has no attribute 'cuInit'"):
         model.trainer  # noqa: B018
 
@@ -287,7 +286,7 @@ def test_a_damaged_cupy_is_one_warning(tmp_path, monkeypatch, body):
     monkeypatch.setattr(packages, "version_of", FOR_13.get)
     monkeypatch.setattr(devices, "_warned", set())
     monkeypatch.delenv(devices.ENV_VAR, raising=False)
-    for module in (availability, devices, device_report):
+    for module in (availability, device_report):
         monkeypatch.setattr(module, "query_driver", lambda: H100)
     with pytest.warns(RuntimeWarning, match="the GPU is not used: CuPy cannot be imported: ") as caught:
         assert devices.backend_for("auto").name.startswith("cpu")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.engine.harness.device_array import UnorderedWorkError
-from prototorch.engine.harness.fake_device import FakeDevice
+from prototorch.cuda.fake_device import FakeDevice
+from prototorch.cuda.fake_device_array import UnorderedWorkError
 from prototorch.ops.operators import OPS
 from prototorch.ops.strided_array import as_strided
 from prototorch.spec import Spec

@@ -8,9 +8,9 @@ import os
 
 import pytest
 
+from prototorch.cuda import device_kind
 from prototorch.eager import interpreter
 from prototorch.eager.device import Device
-from prototorch.engine.backends import devices
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
 from tests.cuda.fake.fake_cuda import VARIABLE, use_fake_cuda
 
@@ -39,7 +39,7 @@ def gpu():
     """Makes the GPU's backend: gpu("bf16"), gpu("fp32", deterministic=True)."""
 
     def backend(word="fp32", **settings):
-        return devices.cuda_backend(ExecutionSettings(resolve_precision(word, gpu=True), **settings))
+        return device_kind.cuda_backend(ExecutionSettings(resolve_precision(word, gpu=True), **settings))
 
     return backend
 

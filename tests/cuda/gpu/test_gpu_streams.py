@@ -9,7 +9,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.cuda.availability import query_driver, unavailable_reason
-from prototorch.engine.backends.devices import cuda_backend
+from prototorch.cuda.device_kind import cuda_backend
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from prototorch.cuda.cudnn.context import CudnnContext, set_context
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
-from prototorch.engine.harness.fake_device import FakeDevice
 
 
 class NotSupportedError(Exception):

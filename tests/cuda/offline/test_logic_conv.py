@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from prototorch.cuda import device_kind
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.cudnn.context import get_context
 from prototorch.cuda.kernels import conv as own
@@ -128,7 +129,7 @@ def test_no_step_of_a_convolutional_net_is_left_to_a_reference_implementation(mo
 
 def test_the_environment_chooses(monkeypatch):
     seen = []
-    monkeypatch.setattr(devices, "cuda_backend", lambda settings, index: seen.append(settings.cudnn))
+    monkeypatch.setattr(device_kind, "cuda_backend", lambda settings, index: seen.append(settings.cudnn))
     monkeypatch.setattr(devices, "_gpu_precision", lambda name, index: resolve_precision(name, gpu=True))
     for value in ("0", "1", ""):
         monkeypatch.setenv("PROTOTORCH_CUDNN", value)

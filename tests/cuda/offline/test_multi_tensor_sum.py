@@ -9,10 +9,10 @@ import pytest
 
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.cuda.kernels import multi_tensor_sum
 from prototorch.cuda.kernels.launch import use_device
 from prototorch.engine.backends.precision import ExecutionSettings, numpy_dtype, resolve_precision
-from prototorch.engine.harness.fake_device import FakeDevice
 from prototorch.spec import Spec
 from prototorch.train.summary import step_specs
 from tests.cuda.fake.fake_gpu import compile_net, executor_of, make_data, use_backend

@@ -15,8 +15,8 @@ from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.cudnn import candidate_timer
 from prototorch.cuda.cudnn.graph_desc import GraphDesc, TensorDesc
 from prototorch.cuda.cudnn.trial_data import PERIOD, make_trial_arrays
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends.precision import numpy_dtype
-from prototorch.engine.harness.fake_device import FakeDevice
 from prototorch.ops.conv import conv as conv_op
 from prototorch.spec import Spec
 from tests.cuda.offline.clocked_device import ClockedDevice, FakeCudnn

@@ -8,8 +8,8 @@ import pytest
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, check_loss_source
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
-from prototorch.engine.harness.fake_device import FakeDevice
 from prototorch.errors import TrainingError
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose

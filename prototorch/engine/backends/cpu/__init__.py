@@ -2,18 +2,19 @@
 
 import importlib
 import os
-import pkgutil
 
 import numpy as np
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.cpu import native, worker_pool
+from prototorch.engine.backends.registry import register_level
 from prototorch.errors import BackendError, UsageError
 
 LEVELS = {"native": ("winograd", "native", "numpy"), "numpy": ("numpy",), "plain": ()}
 
-for _info in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_info.name}")
+register_level("numpy", f"{__name__}.numpy")
+for _level in native.LEVELS:
+    register_level(_level, f"{__name__}.native.kernels")
 
 
 def cpu(level: str | None = None, threads: int | None = None, strict: bool = False,

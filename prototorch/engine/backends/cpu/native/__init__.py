@@ -5,22 +5,20 @@ dispatcher; `kernels/` holds one file a family.
 """
 
 import importlib
-import pkgutil
 from typing import Any
+
+#: the levels of these kernels; the last two are candidates of autotuning
+LEVELS = ("winograd", "native", "smaller", "measured")
 
 
 def unavailable_reason() -> str | None:
-    """Why the native level cannot be used here; None where it can. Registers the kernels the first time."""
+    """Why the native level cannot be used here; None where it can."""
     try:
         machine = importlib.import_module(f"{__name__}.cpu_features")
     except ImportError as exc:
         return f"llvmlite cannot be imported ({exc}): pip install llvmlite"
-    why = machine.unavailable_reason()
-    if why is None:
-        kernels = importlib.import_module(f"{__name__}.kernels")
-        for info in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
-            importlib.import_module(info.name)
-    return why
+    reason: str | None = machine.unavailable_reason()
+    return reason
 
 
 def describe() -> dict[str, Any]:

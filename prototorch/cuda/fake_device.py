@@ -19,8 +19,8 @@ import numpy as np
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.device import ALIGNMENT, MemoryUsage, out_of_memory_error
 from prototorch.cuda.device_sources import LossCheckState
+from prototorch.cuda.fake_device_array import DeviceArray, stream_work
 from prototorch.engine.backends.precision import ExecutionSettings
-from prototorch.engine.harness.device_array import DeviceArray, stream_work
 
 __all__ = ["CaptureError", "FakeDevice", "FakeEvent", "FakeGraph", "FakeStream"]
 

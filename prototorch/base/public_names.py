@@ -1,0 +1,52 @@
+"""Packages whose public names are imported when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from prototorch.errors import did_you_mean
+
+__all__ = ["PublicNames"]
+
+
+class PublicNames:
+    """The public names of a package, each with the module that has it.
+
+    A package has
+
+        _NAMES = PublicNames(__name__, {"devices": "device_count is_available", "memory": "empty_cache"})
+        __all__ = _NAMES.names()
+
+    and the module functions ``__getattr__`` and ``__dir__`` by `get` and `names`.
+
+    Args:
+        package: the package's name.
+        modules: the names by the module of the package that has them, with spaces between them; the name of a module is
+            the module itself.
+        missing: names of another system that are not here, with the reason.
+    """
+
+    def __init__(self, package: str, modules: Mapping[str, str], missing: Mapping[str, str] | None = None):
+        self._package, self._missing = package, missing or {}
+        self._module_of = {name: module for module, names in modules.items() for name in names.split()}
+
+    def get(self, name: str) -> Any:
+        """The object of a name, which becomes an attribute of the package. Raises AttributeError with the nearest name,
+        or the reason."""
+        module = self._module_of.get(name)
+        if module is None:
+            reason = self._missing.get(name)
+            hint = f": {reason}" if reason else f".{did_you_mean(name, self.names())}"
+            raise AttributeError(f"{self._package}.{name} does not exist{hint}")
+        value = importlib.import_module(f"{self._package}.{module}")
+        if name != module:
+            value = getattr(value, name)
+        setattr(sys.modules[self._package], name, value)
+        return value
+
+    def names(self) -> list[str]:
+        """The public names, sorted."""
+        return sorted(self._module_of)

@@ -1,0 +1,3 @@
+"""The frameworks that the same net is measured in."""
+
+PEERS = ("torch",)
