@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,32 +17,79 @@ from prototorch.text.syntax_tree import Body, Field, ListValue, TypedBlock, Valu
 MAX_LISTED_MEMBERS = 16  # a family with more of them is not listed in a message
 
 
+_imported: dict[str, str] = {}  # Python module -> the name by which a text imported it
+
+
+def record_imports(modules: Iterable[str], name: str) -> None:
+    """Record the Python modules whose classes came with a text's line ``import: "name"``."""
+    _imported.update(dict.fromkeys(modules, name))
+
+
+def import_of(cls: type) -> str | None:
+    """The name by which a text imported the module of a class; None for a class that no text has brought."""
+    module = cls.__module__
+    while module:
+        if module in _imported:
+            return _imported[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
 class Family:
-    """The registry of one family. A class is in it as soon as it is defined: presence is registration."""
+    """The registry of one family. A class is in it as soon as it is defined: presence is registration.
+
+    A class of the package has its names alone; those of a user may bear any name, also one of the package's. What such
+    a name means in a text, `lookup` says.
+    """
 
     def __init__(self, name: str):
         self.name = name
-        self.replaceable = False  # whether one user's class may take the name of another one's
         self.members: dict[str, type] = {}
         self.names: dict[str, type] = {}
+        self.namesakes: dict[str, list[type]] = {}  # users' classes under names that `names` has for another class
         self.foreign_names: dict[str, str] = {}
 
     def add(self, cls: type, aliases: Sequence[str]) -> None:
         """Register a class under its own name, its snake_case name and its aliases.
 
-        The same class defined again (a cell run twice) takes the place of the old one; another class of the same name
-        is a UsageError, but in a ``replaceable`` family of classes that are mostly used as objects.
+        The same class defined again (a cell run twice) takes the place of the old one. Raises UsageError for two
+        classes of the package that have one name.
         """
         for name in dict.fromkeys((cls.__name__, snake_case(cls.__name__), *aliases)):
-            previous = self.names.get(name)
-            is_users = previous is not None and not previous.__module__.startswith("prototorch.")
-            if previous is not None and _fullname(previous) != _fullname(cls) and not (is_users and self.replaceable):
+            owner = self.names.get(name)
+            others = [other for other in self.namesakes.get(name, ()) if not _is_same(other, cls)]
+            if owner is None or _is_same(owner, cls):
+                self.names[name] = cls
+            elif not _is_of_package(cls):
+                self.namesakes[name] = [*others, cls]
+            elif not _is_of_package(owner):
+                self.names[name], self.namesakes[name] = cls, [*others, owner]
+            else:
                 raise UsageError(
-                    f"{_fullname(cls)} cannot be called {name!r}: the {self.name} {_fullname(previous)} has that name. "
+                    f"{_fullname(cls)} cannot be called {name!r}: the {self.name} {_fullname(owner)} has that name. "
                     "Give the class another name."
                 )
-            self.names[name] = cls
-        self.members[cls.__name__] = cls
+        if self.type_name(cls) == cls.__name__:
+            self.members[cls.__name__] = cls
+
+    def type_name(self, cls: type) -> str:
+        """The class's name; with its module where the name alone is that of a class of the package."""
+        owner = self.names.get(cls.__name__)
+        is_own = owner is None or _is_same(owner, cls) or not _is_of_package(owner)
+        return cls.__name__ if is_own else _fullname(cls)
+
+    def name_in_text(self, cls: type, as_word: bool = False) -> str:
+        """The name of a class in a text that is written; ``as_word``: in snake_case. Raises UsageError where a reader
+        of the text would take it for another class's."""
+        name = snake_case(cls.__name__) if as_word else cls.__name__
+        is_imported = import_of(cls) is not None
+        for other in () if _is_of_package(cls) else (self.names.get(name, cls), *self.namesakes.get(name, ())):
+            if not _is_same(other, cls) and (_is_of_package(other) or import_of(other) is not None or not is_imported):
+                raise UsageError(
+                    f"a text cannot name the {self.name} {_fullname(cls)}: {name!r} is also the name of "
+                    f"{_fullname(other)}. Give the class another name"
+                )
+        return name
 
     def add_foreign_names(self, names: Mapping[str, str]) -> None:
         """Names of other frameworks, with what is written here: a name of the family, or a sentence."""
@@ -56,13 +103,27 @@ class Family:
         """The hint for a name that is none of ``names``: what it is in another framework, else the nearest one."""
         return describe_foreign_name(self.foreign_meaning(name), names) or suggest(name, names)
 
-    def lookup(self, name: str) -> type:
-        """The class of a name; UsageError with the nearest known name."""
-        try:
-            return self.names[name]
-        except KeyError:
-            hint = self.suggest(name, self.names)
-            raise UsageError(f"There is no {self.name} named {name!r}.{hint}") from None
+    def lookup(self, name: str, imported: Collection[type] = (), root: type = object) -> type:
+        """The class below ``root`` that a name means in a text whose ``import:`` lines brought ``imported``.
+
+        That is the package's class, or one of those imported, or else the only one that the program has defined. Raises
+        UsageError, with the nearest known name where there is none, and with both where the name may mean two.
+        """
+        owner = self.names.get(name)
+        classes = [cls for cls in (owner, *self.namesakes.get(name, ())) if cls is not None and issubclass(cls, root)]
+        here = [cls for cls in classes if _is_of_package(cls) or cls in imported] or classes
+        if len(here) > 1:
+            raise UsageError(
+                f"{name!r} may mean the {self.name} {_fullname(here[0])} or {_fullname(here[1])}: give a class "
+                "of your own another name."
+            )
+        if not here:
+            raise UsageError(f"There is no {self.name} named {name!r}.{self.suggest(name, self.names)}")
+        return here[0]
+
+    def has(self, name: str, root: type) -> bool:
+        """Whether a name is that of a class below ``root``."""
+        return any(issubclass(cls, root) for cls in (self.names.get(name, type), *self.namesakes.get(name, ())))
 
 
 def _plain_name(name: str) -> str:
@@ -71,6 +132,15 @@ def _plain_name(name: str) -> str:
 
 def _fullname(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_same(cls: type, other: type) -> bool:
+    """Whether one class is the other, or the other defined again."""
+    return _fullname(cls) == _fullname(other)
+
+
+def _is_of_package(cls: type) -> bool:
+    return cls.__module__.startswith("prototorch.")
 
 
 @dataclass(frozen=True)
@@ -111,10 +181,13 @@ class FamilyMember(FieldType):
         other = self.root.adopted_root
         return FamilyMember(other) if name not in family.names and other and name in other._family.names else None
 
-    def _class(self, name: str) -> Any:
+    def _class(self, name: str, imported: Collection[type] = ()) -> Any:
         family: Family = self.root._family
-        if name in family.names and issubclass(family.names[name], self.root):
-            return family.names[name]
+        if family.has(name, self.root):
+            try:
+                return family.lookup(name, imported, self.root)
+            except UsageError as error:
+                raise ValidationError(f"must be {self.describe()}: {error}", right_kind=True) from None
         names = [n for n, cls in family.names.items() if issubclass(cls, self.root)]
         hint = family.suggest(name, names)
         if not hint and name.lower() in ("none", "null", "nil"):
@@ -139,7 +212,7 @@ class FamilyMember(FieldType):
         if adopted is not None:
             return self.root.coerce(adopted._build(word, fields, report, span))
         try:
-            cls = self._class(word)
+            cls = self._class(word, report.imported_classes)
         except ValidationError as wrong:
             wrong.span = span
             classes = self.root.members()
@@ -168,8 +241,8 @@ class FamilyMember(FieldType):
     def write(self, value: Any) -> Value:
         fields = value.to_fields()
         if not fields:
-            return Word(snake_case(type(value).__name__))
-        return TypedBlock(type(value).__name__, Body(tuple(fields)))
+            return Word(value.name_in_text(as_word=True))
+        return TypedBlock(value.name_in_text(), Body(tuple(fields)))
 
 
 @dataclass(frozen=True)
