@@ -39,7 +39,7 @@ def read_imports(document: Document, report: Report) -> tuple[str, ...] | None:
                 runs = f"would run {escape_line(file)}" if file else f"would run the Python module {name!r}"
                 report.add(f"import {name!r} {runs}. {HOW_TO_ALLOW}.", f.value.span, f.chain)
                 continue
-            register_layers(import_python_module(name, folders), name)
+            report.imported_classes.update(register_layers(import_python_module(name, folders), name))
         except UsageError as error:
             report.add(f"import: {error}.", f.value.span, f.chain)
     if len(report) > before or any(isinstance(f.value, InvalidValue) for f in fields):

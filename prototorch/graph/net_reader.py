@@ -213,11 +213,14 @@ class _NetReader:
     # ------------------------------------------------------------------ layers
 
     def layer_class(self, f: Field) -> type[Layer] | None:
+        family = Layer._family
+        assert family is not None
         try:
-            return Layer.lookup(f.name)
-        except UsageError:
-            family = Layer._family
-            assert family is not None
+            return Layer.lookup(f.name, self.report.imported_classes)
+        except UsageError as error:
+            if family.has(f.name, Layer):
+                self.report.add(str(error), f.name_span, f.chain)
+                return None
             hint = (
                 describe_foreign_name(family.foreign_meaning(f.name), family.names())
                 or did_you_mean(f.name, [*Layer.member_names(), *self.document.blocks, *_TOP_LEVEL_FIELDS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.base import Layer
-from prototorch.schema.python_imports import import_of
+from prototorch.schema.family import import_of
 from prototorch.text.syntax_tree import Body, Field, to_value_node
 
 
@@ -44,4 +44,4 @@ def _layer_field(one: LayerNode, before: str | None) -> Field:
 
 
 def _block_field(layer: Layer, fields: list[Field]) -> Field:
-    return Field(type(layer).__name__, Body(tuple(fields)))
+    return Field(layer.name_in_text(), Body(tuple(fields)))

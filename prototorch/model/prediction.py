@@ -254,8 +254,8 @@ def _image_reader(model: Model) -> ImageReader:
     block = model.fit_block.data if model.fit_block is not None else None
     color = block.color if block is not None else None
     size: Any = block.size if block is not None else None
-    converts_color = any(type(layer).__name__ == "ColorChannels" for layer in model.net.preprocess)
-    resizes = any(type(layer).__name__ in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
+    converts_color = any(layer.type_name() == "ColorChannels" for layer in model.net.preprocess)
+    resizes = any(layer.type_name() in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
     if size is None and not resizes and None not in shape[1:]:
         size = (shape[1], shape[2])
     color = color or ("gray" if shape[0] == 1 and not converts_color else "rgb")

@@ -63,13 +63,15 @@ class Op:
     """The base class of all ops. An instance is called like a function: inputs are positional, attributes are keyword
     arguments and hashable.
 
-    A subclass defines `infer_spec` and `reference`, or only `decompose`: its decomposition into other ops, from which
-    the spec, the reference and the derivative follow. Such a *composite* op may still define its own `reference` or
-    `derivatives` where that is faster. The name is the class's in snake case unless the class sets ``name``; creating
-    an instance registers the op.
+    A subclass defines `infer_spec` and `reference` (or `array_function`), or only `decompose`: its decomposition into
+    other ops, from which the spec, the reference and the derivative follow. Such a *composite* op may still define its
+    own `reference` or `derivatives` where that is faster. The name is the class's in snake case unless the class sets
+    ``name``; creating an instance registers the op.
     """
 
     name: ClassVar[str] = ""
+    #: the function of the array API that computes the op from its inputs and attributes; "" where there is none.
+    array_function: ClassVar[str] = ""
     #: output index -> input index: the output may be written over that input, element by element.
     inplace: ClassVar[dict[int, int]] = {}
     #: one function per input, ``f(g, y, *inputs, **attrs)``; None where there is no derivative.
@@ -126,16 +128,31 @@ class Op:
         return f"<op {self.name}>"
 
     def infer_spec(self, *specs: Spec, **attrs: Any) -> Any:
-        """The output spec, or a tuple of specs. Raises ShapeError for incompatible inputs, with the sizes."""
+        """The output spec, or a tuple of specs. Raises ShapeError for incompatible inputs, with the sizes.
+
+        Default: that of the decomposition. Raises NotImplementedError for an op that has none.
+        """
+        self._require_decomposition("infer_spec")
         return infer_spec_by_decomposition(self, specs, attrs)
 
     def reference(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
-        """The op on arrays of the module ``xp``: always correct, not optimised. Returns new arrays."""
+        """The op on arrays of the module ``xp``: always correct, not optimised. Returns new arrays.
+
+        Default: the `array_function` of ``xp``, else the decomposition. Raises NotImplementedError for an op that has
+        neither.
+        """
+        if self.array_function:
+            return getattr(xp, self.array_function)(*arrays, **attrs)
+        self._require_decomposition("reference, array_function")
         return run_on_arrays(lambda *inputs: self.decompose(*inputs, **attrs), *arrays, xp=xp)
 
     def decompose(self, *inputs: Any, **attrs: Any) -> Any:
         """The op expressed in other ops; None for an op that is not composite."""
         return None
+
+    def _require_decomposition(self, other: str) -> None:
+        if not self.is_composite:
+            raise NotImplementedError(f"the class {type(self).__qualname__} of ops must define {other} or decompose")
 
     @property
     def is_composite(self) -> bool:

@@ -39,7 +39,6 @@ class UnaryOp(Op):
 
     elementwise = True
     inplace = {0: 0}
-    array_function = ""  # the function of the array module that computes it, if there is one
     float_only = True
 
     def infer_spec(self, x: Spec, **attrs: Any) -> Spec:
@@ -47,27 +46,20 @@ class UnaryOp(Op):
             raise self.shape_error(f"expected floating-point elements, got {x.dtype}")
         return Spec(x.shape, x.dtype)
 
-    def reference(self, xp: Any, x: Any, **attrs: Any) -> Any:
-        return getattr(xp, self.array_function)(x)
-
 
 class BinaryOp(Op):
     """Two inputs of the same dtype, which broadcast."""
 
     elementwise = True
     inplace = {0: 0}
-    array_function = ""
     result_dtype: str | None = None  # the output's dtype where it is not that of the inputs
 
-    def infer_spec(self, a: Spec, b: Spec) -> Spec:
+    def infer_spec(self, a: Spec, b: Spec, **attrs: Any) -> Spec:
         if a.dtype != b.dtype:
             raise self.shape_error(
                 f"expected two inputs of the same dtype, got {a.dtype} and {b.dtype}; cast one of them first"
             )
         return Spec(broadcast_shapes(self, (a.shape, b.shape)), self.result_dtype or a.dtype)
-
-    def reference(self, xp: Any, a: Any, b: Any) -> Any:
-        return getattr(xp, self.array_function)(a, b)
 
 
 class Negative(UnaryOp):

@@ -33,7 +33,7 @@ class MatrixOp(Op):
             raise self.shape_error(f"expected square matrices [..., n, n], got shape {list(x.shape)}")
         matrix_spec(self, x)
 
-    def infer_spec(self, x: Spec) -> Any:
+    def infer_spec(self, x: Spec, **attrs: Any) -> Any:
         self.square_spec(x)
         return Spec(x.shape, x.dtype)
 

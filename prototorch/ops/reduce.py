@@ -44,7 +44,6 @@ def reduced_shape(shape: tuple[int, ...], over: tuple[int, ...], keepdims: bool)
 class Reduction(Op):
     """One input, reduced over some of its axes."""
 
-    array_function = ""
     allows_empty = False
     float_only = False
     flops = flops_per_input
@@ -59,7 +58,7 @@ class Reduction(Op):
         return Spec(reduced_shape(x.shape, over, keepdims), x.dtype)
 
     def reference(self, xp: Any, x: Any, axis: AxisLike = None, keepdims: bool = False) -> Any:
-        return getattr(xp, self.array_function)(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+        return super().reference(xp, x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
 def _broadcast_grad(g: Any, x: Any, axis: AxisLike) -> Any:
@@ -136,7 +135,6 @@ class Any_(_BoolReduction):
 class _ArgReduction(Op):
     """The index along one axis, int32; the first of equal elements."""
 
-    array_function = ""
     flops = flops_per_input
     preserves_batch = axis_batched()
 
@@ -147,7 +145,7 @@ class _ArgReduction(Op):
         return Spec(reduced_shape(x.shape, over, False), "int32")
 
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
-        return xp.astype(getattr(xp, self.array_function)(x, axis=axis), xp.int32)
+        return xp.astype(super().reference(xp, x, axis=axis), xp.int32)
 
 
 class Argmax(_ArgReduction):

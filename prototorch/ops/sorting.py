@@ -91,7 +91,7 @@ class RunningExtremum(Op):
     Of equal elements the last one counts. A NaN stays to the end.
     """
 
-    array_function = ""
+    is_maximum = True
     flops = flops_per_input
     preserves_batch = last_axis_batched
     derivatives = (lambda g, y, x: None if g[0] is None else scatter_add_along_axis(g[0], y[1], size=x.shape[-1]),)
@@ -108,7 +108,7 @@ class RunningExtremum(Op):
         for i in range(1, n):
             best = xp.take_along_axis(keys, indices[..., i - 1 : i], axis=-1)
             new = keys[..., i : i + 1]
-            passes = (new >= best if self.array_function == "maximum" else new <= best) & ~(best != best)
+            passes = (new >= best if self.is_maximum else new <= best) & ~(best != best)
             passes = passes | (new != new)
             indices[..., i : i + 1] = xp.where(passes, xp.full_like(indices[..., :1], i), indices[..., i - 1 : i])
         if n:
@@ -117,11 +117,13 @@ class RunningExtremum(Op):
 
 
 class Cummax(RunningExtremum):
-    array_function = "maximum"
+    """The running maximum and its index."""
 
 
 class Cummin(RunningExtremum):
-    array_function = "minimum"
+    """The running minimum and its index."""
+
+    is_maximum = False
 
 
 sort, searchsorted, cummax, cummin = Sort(), SearchSorted(), Cummax(), Cummin()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, Self
 
 from prototorch.errors import UsageError
@@ -130,10 +130,23 @@ class Block:
         return cls._specs
 
     @classmethod
-    def lookup(cls, name: str) -> type[Self]:
-        """The family's class of that name (class name, snake_case name or alias); UsageError with a suggestion."""
+    def lookup(cls, name: str, imported: Collection[type] = ()) -> type[Self]:
+        """The family's class of that name (class name, snake_case name or alias), see `Family.lookup`. Raises
+        UsageError, with a suggestion where there is none."""
         assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return cls._family.lookup(name)
+        return cls._family.lookup(name, imported)
+
+    @classmethod
+    def type_name(cls) -> str:
+        """The class's name by which tables and files know it; with its module where the name alone is that of a class
+        of the package."""
+        return cls.__name__ if cls._family is None else cls._family.type_name(cls)
+
+    @classmethod
+    def name_in_text(cls, as_word: bool = False) -> str:
+        """The class's name in a text that is written, see `Family.name_in_text`."""
+        assert cls._family is not None, f"{cls.__name__} belongs to no family"
+        return cls._family.name_in_text(cls, as_word)
 
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
@@ -290,7 +303,7 @@ class Block:
                 continue
             if spec.children:
                 children = value if isinstance(value, tuple) else (value,)
-                fields.extend(Field(type(v).__name__, Body(tuple(v.to_fields()))) for v in children)
+                fields.extend(Field(v.name_in_text(), Body(tuple(v.to_fields()))) for v in children)
             else:
                 fields.append(Field(text_name(name), spec.type.write(value)))
         return fields

@@ -21,36 +21,83 @@ from prototorch.text.syntax_tree import Body, Field, ListValue, TypedBlock, Valu
 MAX_LISTED_MEMBERS = 16  # a family with more of them is not listed in a message
 
 
+_imported: dict[str, str] = {}  # Python module -> the name by which a text imported it
+
+
+def record_imports(modules: Iterable[str], name: str) -> None:
+    """Record the Python modules whose classes came with a text's line ``import: "name"``."""
+    _imported.update(dict.fromkeys(modules, name))
+
+
+def import_of(cls: type) -> str | None:
+    """The name by which a text imported the module of a class; None for a class that no text has brought."""
+    module = cls.__module__
+    while module:
+        if module in _imported:
+            return _imported[module]
+        module = module.rpartition(".")[0]
+    return None
+
+
 class Family:
     """The registry of one family: presence is registration.
 
     The package's own classes are known by the index, from the names in their files, and a module is imported when a
     name of it is asked for (`find`). Any other class is in the registry as soon as it is defined.
+
+    A class of the package has its names alone; those of a user may bear any name, also one of the package's. What such
+    a name means in a text, `lookup` says.
     """
 
     def __init__(self, name: str):
         self.name = name
-        self.replaceable = False  # whether one user's class may take the name of another one's
         self._members: dict[str, type] = {}  # the classes that are defined, by their own names
         self._classes: dict[str, type] = {}  # ... by all their names
+        self._namesakes: dict[str, list[type]] = {}  # users' classes under names that another class has
         self._foreign_names: dict[str, str] = {}
 
     def add(self, cls: type, aliases: Sequence[str]) -> None:
         """Register a class under its own name, its snake_case name and its aliases.
 
-        The same class defined again (a cell run twice) takes the place of the old one; another class of the same name
-        is a UsageError, but in a ``replaceable`` family of classes that are mostly used as objects.
+        The same class defined again (a cell run twice) takes the place of the old one. Raises UsageError for two
+        classes of the package that have one name.
         """
+        is_users = not _is_of_package(cls)
         for name in _all_names(cls.__name__, aliases):
-            previous = self._full_name_of(name)
-            is_users = previous is not None and not previous.startswith("prototorch.")
-            if previous is not None and previous != _full_name(cls) and not (is_users and self.replaceable):
+            owner = self._classes.get(name)
+            others = [other for other in self._namesakes.get(name, ()) if not _is_same(other, cls)]
+            if is_users and (name in self._index or not (owner is None or _is_same(owner, cls))):
+                self._namesakes[name] = [*others, cls]
+            elif owner is None or _is_same(owner, cls):
+                self._classes[name] = cls
+            elif not _is_of_package(owner):
+                self._classes[name], self._namesakes[name] = cls, [*others, owner]
+            else:
                 raise UsageError(
-                    f"{_full_name(cls)} cannot be called {name!r}: the {self.name} {previous} has that name. "
+                    f"{_full_name(cls)} cannot be called {name!r}: the {self.name} {_full_name(owner)} has that name. "
                     "Give the class another name."
                 )
-            self._classes[name] = cls
-        self._members[cls.__name__] = cls
+        if self._classes.get(cls.__name__) is cls:
+            self._members[cls.__name__] = cls
+
+    def type_name(self, cls: type) -> str:
+        """The class's name; with its module where the name alone is that of a class of the package."""
+        owner = self.find(cls.__name__)
+        is_own = owner is None or _is_same(owner, cls) or not _is_of_package(owner)
+        return cls.__name__ if is_own else _full_name(cls)
+
+    def name_in_text(self, cls: type, as_word: bool = False) -> str:
+        """The name of a class in a text that is written; ``as_word``: in snake_case. Raises UsageError where a reader
+        of the text would take it for another class's."""
+        name = snake_case(cls.__name__) if as_word else cls.__name__
+        is_imported = import_of(cls) is not None
+        for other in () if _is_of_package(cls) else self._bearers(name):
+            if not _is_same(other, cls) and (_is_of_package(other) or import_of(other) is not None or not is_imported):
+                raise UsageError(
+                    f"a text cannot name the {self.name} {_full_name(cls)}: {name!r} is also the name of "
+                    f"{_full_name(other)}. Give the class another name"
+                )
+        return name
 
     def add_foreign_names(self, names: Mapping[str, str]) -> None:
         """Names of other frameworks, with what is written here: a name of the family, or a sentence."""
@@ -66,17 +113,32 @@ class Family:
         return describe_foreign_name(self.foreign_meaning(name), names) or suggest(name, names)
 
     def find(self, name: str) -> type | None:
-        """The class of a name; None where there is none."""
+        """The class that has a name; None where there is none. Users' classes of a name that the package has are not
+        found by it."""
         if name not in self._classes and (entry := self._index.get(name)) is not None:
             importlib.import_module(entry.module)  # registers it
         return self._classes.get(name)
 
-    def lookup(self, name: str) -> type:
-        """The class of a name; UsageError with the nearest known name."""
-        cls = self.find(name)
-        if cls is None:
+    def lookup(self, name: str, imported: Collection[type] = (), root: type = object) -> type:
+        """The class below ``root`` that a name means in a text whose ``import:`` lines brought ``imported``.
+
+        That is the package's class, or one of those imported, or else the only one that the program has defined. Raises
+        UsageError, with the nearest known name where there is none, and with both where the name may mean two.
+        """
+        classes = [cls for cls in self._bearers(name) if issubclass(cls, root)]
+        here = [cls for cls in classes if _is_of_package(cls) or cls in imported] or classes
+        if len(here) > 1:
+            raise UsageError(
+                f"{name!r} may mean the {self.name} {_full_name(here[0])} or {_full_name(here[1])}: give a class "
+                "of your own another name."
+            )
+        if not here:
             raise UsageError(f"There is no {self.name} named {name!r}.{self.suggest(name, self.names())}")
-        return cls
+        return here[0]
+
+    def has(self, name: str, root: type) -> bool:
+        """Whether a name is that of a class below ``root``."""
+        return any(issubclass(cls, root) for cls in self._bearers(name))
 
     def names(self) -> list[str]:
         """All names: class names, snake_case names and aliases; nothing is imported."""
@@ -100,7 +162,7 @@ class Family:
     def temporary_members(self) -> Iterator[None]:
         """Classes that are defined inside are removed afterwards."""
         self.members()
-        tables: tuple[dict[str, type], ...] = (self._members, self._classes)
+        tables: tuple[dict[str, Any], ...] = (self._members, self._classes, self._namesakes)
         copies = [dict(table) for table in tables]
         try:
             yield
@@ -118,12 +180,10 @@ class Family:
             for name in _all_names(entry.name, entry.facts.get("aliases", ()))
         }
 
-    def _full_name_of(self, name: str) -> str | None:
-        """The full name of the class that has a name, which need not be imported; None where there is none."""
-        if name in self._classes:
-            return _full_name(self._classes[name])
-        entry = self._index.get(name)
-        return None if entry is None else f"{entry.module}.{entry.name}"
+    def _bearers(self, name: str) -> list[type]:
+        """The classes of a name: the one that `find` gives, and users' others."""
+        owner = self.find(name)
+        return [*([] if owner is None else [owner]), *self._namesakes.get(name, ())]
 
 
 def _all_names(name: str, aliases: Iterable[str]) -> Iterable[str]:
@@ -137,6 +197,15 @@ def _plain_name(name: str) -> str:
 
 def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_same(cls: type, other: type) -> bool:
+    """Whether one class is the other, or the other defined again."""
+    return _full_name(cls) == _full_name(other)
+
+
+def _is_of_package(cls: type) -> bool:
+    return cls.__module__.startswith("prototorch.")
 
 
 @dataclass(frozen=True)
@@ -177,13 +246,14 @@ class FamilyMember(FieldType):
         other = self.root.adopted_root
         return FamilyMember(other) if other and family.find(name) is None and other._family.find(name) else None
 
-    def _class(self, name: str) -> Any:
+    def _class(self, name: str, imported: Collection[type] = ()) -> Any:
         family: Family = self.root._family
-        cls = family.find(name)
-        if cls is not None and issubclass(cls, self.root):
-            return cls
-        family.members()
-        names = [n for n in family.names() if issubclass(family.lookup(n), self.root)]
+        if family.has(name, self.root):
+            try:
+                return family.lookup(name, imported, self.root)
+            except UsageError as error:
+                raise ValidationError(f"must be {self.describe()}: {error}", right_kind=True) from None
+        names = [n for n in family.names() if family.has(n, self.root)]
         hint = family.suggest(name, names)
         if not hint and name.lower() in ("none", "null", "nil"):
             hint = " Write none, or leave the field out."
@@ -207,7 +277,7 @@ class FamilyMember(FieldType):
         if adopted is not None:
             return self.root.coerce(adopted._build(word, fields, report, span))
         try:
-            cls = self._class(word)
+            cls = self._class(word, report.imported_classes)
         except ValidationError as wrong:
             wrong.span = span
             classes = self.root.members()
@@ -236,8 +306,8 @@ class FamilyMember(FieldType):
     def write(self, value: Any) -> Value:
         fields = value.to_fields()
         if not fields:
-            return Word(snake_case(type(value).__name__))
-        return TypedBlock(type(value).__name__, Body(tuple(fields)))
+            return Word(value.name_in_text(as_word=True))
+        return TypedBlock(value.name_in_text(), Body(tuple(fields)))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,10 @@ from prototorch.base.index import Extension, load_extensions
 from prototorch.base.terminal import escape_line
 from prototorch.errors import UsageError
 from prototorch.schema.block import Block
+from prototorch.schema.family import record_imports
 
 __all__ = [
-    "HOW_TO_ALLOW", "ClassAdapter", "allow_python", "check_module_name", "import_of", "import_python_module",
+    "HOW_TO_ALLOW", "ClassAdapter", "allow_python", "check_module_name", "import_python_module",
     "is_python_allowed", "module_location", "register_layers",
 ]  # fmt: skip
 
@@ -37,7 +38,6 @@ _MAX_NAME_LENGTH = 200
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 _allowed: ContextVar[bool] = ContextVar("prototorch_allow_python", default=False)
-_imported: dict[str, str] = {}  # module -> the name by which a text imported it
 
 
 @dataclass(frozen=True)
@@ -139,18 +139,8 @@ def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
             f"the module {name!r} ({escape_line(_file_of(module))}) defines no subclass of Layer, Module or Function "
             "(nor a loss, metric, ...): is it the right one?"
         )
-    _imported.update(dict.fromkeys((module.__name__, *(block.__module__ for block in blocks)), name))
+    record_imports((module.__name__, *(block.__module__ for block in blocks)), name)
     return blocks
-
-
-def import_of(cls: type) -> str | None:
-    """The name by which a text imported the module of a class; None for a class that no text has brought."""
-    module = cls.__module__
-    while module:
-        if module in _imported:
-            return _imported[module]
-        module = module.rpartition(".")[0]
-    return None
 
 
 def _holds(folder: str, name: str) -> bool:

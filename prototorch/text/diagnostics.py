@@ -109,12 +109,14 @@ def _is_printable(c: str) -> bool:
 class Report:
     """Collects errors. ``with_chain(chain)`` is a view of the same report for expanded statements."""
 
-    __slots__ = ("_repeat_count", "chain", "diagnostics")
+    __slots__ = ("_repeat_count", "chain", "diagnostics", "imported_classes")
 
     def __init__(self, view_of: Report | None = None, chain: ExpansionFrame | None = None):
         self.diagnostics: list[Diagnostic] = [] if view_of is None else view_of.diagnostics
         self._repeat_count: list[int] = [0] if view_of is None else view_of._repeat_count  # a counter that views share
         self.chain = chain
+        #: the classes that the text's ``import:`` lines brought: the names that it uses may mean them
+        self.imported_classes: set[type] = set() if view_of is None else view_of.imported_classes
 
     def add(
         self,

@@ -219,10 +219,6 @@ class Callback(Block, family="callback"):
         """After a batch of a prediction; ``logs["outputs"]`` are its outputs."""
 
 
-assert Callback._family is not None
-Callback._family.replaceable = True  # user classes of the same name, such as Logger, replace each other
-
-
 def verbose_field() -> Any:
     """The field ``verbose`` of a callback that may say what it does."""
     return field(default=0, min=0, max=2, doc="Whether it prints a line when it acts (0: it does not).")

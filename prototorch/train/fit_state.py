@@ -133,7 +133,7 @@ class FitState:
 
     def callback_states(self) -> list[dict[str, Any]]:
         """The classes and states of the callbacks, without those that only display."""
-        return [{"class": type(c).__name__, "state": c.state()} for c in self.callbacks if not c.display]
+        return [{"class": c.type_name(), "state": c.state()} for c in self.callbacks if not c.display]
 
     def _take_resume_state(self, resume: bool | None, epochs: int) -> dict[str, Any] | None:
         """The state to continue from, None to begin a new training; a saved state is used only once."""
@@ -175,7 +175,7 @@ class FitState:
         """Give the callbacks their saved states. Raises TrainingError where they are of other classes."""
         callbacks = [c for c in self.callbacks if not c.display]
         saved = state["callbacks"]
-        if [c["class"] for c in saved] != (names := [type(c).__name__ for c in callbacks]):
+        if [c["class"] for c in saved] != (names := [c.type_name() for c in callbacks]):
             raise TrainingError(
                 f"the training cannot go on exactly: it had the callbacks {', '.join(c['class'] for c in saved)}, now "
                 f"{', '.join(names)}; fit(..., resume=False) begins a new one with these weights"

@@ -230,7 +230,6 @@ def test_mistakes_of_the_line(tmp_path: Path, line: str, message: str) -> None:
         ("import sys\nsys.exit(3)", r"SystemExit: 3 \(.*line 2\)"),
         ("def f(:", r"SyntaxError: .*failing_\d+\.py, line 1\)"),
         ("import no_such_module_at_all", "ModuleNotFoundError: No module named 'no_such_module_at_all'"),
-        ("import prototorch as pt\nclass Dense(pt.layers.Layer): pass", "cannot be called 'Dense'.*line 2"),
     ],
 )
 def test_code_that_fails_is_a_mistake_of_the_text(tmp_path: Path, code: str, message: str) -> None:

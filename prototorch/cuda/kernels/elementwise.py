@@ -244,10 +244,17 @@ def _register(name: str) -> None:
         return prepare_elementwise(((name, refs, tuple(sorted(attrs.items()))),), (("node", 0, 0),), ins, outs)
 
 
+_generated: set[str] = set()  # the ops whose kernel is generated
+
+
 def _resolve(name: str) -> None:
     """Generate the kernel of an elementwise op from its reference implementation."""
     op = OPS.get(name)
     if is_elementwise(name) and not isinstance(op, Update):
+        if name in _generated:  # another op had this name
+            trace_program.cache_clear()
+            return
+        _generated.add(name)
         _register(name)
         register_fusion_role("cuda", "elementwise", name)
 

@@ -17,6 +17,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
 __all__ = [
@@ -38,7 +39,7 @@ PrepareFn = Callable[[tuple[Spec, ...], tuple[Spec, ...], dict[str, Any]], Kerne
 _KERNELS: dict[str, dict[str, list[PrepareFn]]] = {}
 _SPECIALIZED: set[PrepareFn] = set()
 _RESOLVERS: dict[str, list[Callable[[str], None]]] = {}
-_RESOLVED: set[tuple[str, str]] = set()
+_RESOLVED: dict[tuple[str, str], Any] = {}  # level and op name -> the op for which the resolvers have run
 _LEVEL_PACKAGES: dict[str, str] = {}  # of the levels that have not been looked up yet
 
 
@@ -77,16 +78,18 @@ def kernel(level: str, *names: str, special: bool = False) -> Callable[[PrepareF
 
 
 def register_resolver(level: str, resolver: Callable[[str], None]) -> None:
-    """Register a function that is called with an op's name when a level's kernels for the op are first looked up. It
-    registers a generated kernel where the op's facts allow one, so that a new elementwise op needs no kernel file."""
+    """Register a function that is called with an op's name when a level's kernels for the op are first looked up, and
+    again where another op has taken the name since. It registers a generated kernel where the op's facts allow one, so
+    that a new elementwise op needs no kernel file."""
     _RESOLVERS.setdefault(level, []).append(resolver)
 
 
 def resolve(level: str, name: str) -> None:
-    """Have the resolvers of a level register their kernels for an op, once."""
+    """Have the resolvers of a level register their kernels for an op, once for each op that bears the name."""
     load_level(level)
-    if (level, name) not in _RESOLVED:
-        _RESOLVED.add((level, name))
+    op = OPS.get(name)
+    if (level, name) not in _RESOLVED or _RESOLVED[level, name] is not op:
+        _RESOLVED[level, name] = op
         for resolver in _RESOLVERS.get(level, ()):
             resolver(name)
 

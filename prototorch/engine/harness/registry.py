@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from prototorch.layers.base import Layer
 from prototorch.ops.operators import OPS
+from prototorch.schema import Block
 
 
 @contextmanager
 def temporary_definitions() -> Iterator[None]:
-    """Layers and ops that are defined inside are removed afterwards."""
-    family = Layer._family
-    assert family is not None
+    """Ops, layers and members of other families that are defined inside are removed afterwards."""
     ops = dict(OPS)
-    with family.temporary_members():
+    with ExitStack() as stack:
+        for root in Block.__subclasses__():
+            if root._family is not None:
+                stack.enter_context(root._family.temporary_members())
         try:
             yield
         finally:

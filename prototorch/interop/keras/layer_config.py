@@ -48,7 +48,7 @@ def serialized(module: str, kind: str, config: Mapping[str, Any]) -> dict[str, A
 
 def activation_function(layer: ActivationLayer) -> str | None:
     """Keras' name of the function that an activation layer is; None where it has settings that no function has."""
-    name = ACTIVATIONS.get(type(layer).__name__)
+    name = ACTIVATIONS.get(layer.type_name())
     defaults = type(layer)(**FUNCTION_SETTINGS.get(type(layer).__name__, {}))
     fields = [field for field in type(layer).specs() if field not in _LEFT_OUT]
     is_default = all(getattr(layer, field) == getattr(defaults, field) for field in fields)
@@ -60,13 +60,13 @@ def layer_config(layer: Layer, name: str) -> tuple[str, dict[str, Any]]:
 
     An explicit padding is not among them (see `split_layers`).
     """
-    kind = type(layer).__name__
+    kind = layer.type_name()
     config: dict[str, Any] = {"name": name, "trainable": layer.trainable, "dtype": "float32"}
     if kind in NOT_IN_KERAS:
         raise NotExpressibleError(NOT_IN_KERAS[kind])
     if isinstance(layer, layers.Activation):
         layer = layer.activation
-        kind = type(layer).__name__
+        kind = layer.type_name()
     if layer.own_settings():
         raise NotExpressibleError(f"Keras' {kind} has no {', '.join(layer.own_settings())}")
     if isinstance(layer, ActivationLayer) and not isinstance(

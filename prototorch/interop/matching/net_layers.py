@@ -28,8 +28,8 @@ class NetLayer:
 
     @property
     def kind(self) -> str:
-        """The class of the layer."""
-        return type(self.layer).__name__
+        """The class of the layer, see `Block.type_name`."""
+        return self.layer.type_name()
 
     def weight_names(self) -> list[str]:
         """The full names of its weights."""

@@ -3,7 +3,8 @@
 That is the kernel's name and parameters, the target (processor, vector width, versions of LLVM and of the calling
 convention), and the sources that emit it: the module of the kernel's body, the modules that it imports, and those of
 the ops that its parameters name, whose reference implementations are traced. So a change of one kernel, or of a module
-that emits no code, leaves the cached code of the others valid.
+that emits no code, leaves the cached code of the others valid. The source of an op that is not the package's (a cell
+of a notebook, a module that reads a file) does not say what it computes: there the IR itself is a part of the key.
 
 Keys are needed each time a kernel is looked up, before anything is emitted: sources are read once in a process, and
 imports are found in their text.
@@ -24,7 +25,7 @@ import llvmlite
 from prototorch.engine.backends.cpu.native.cpu_features import host_cpu, vector_bits
 from prototorch.ops.operators import OPS
 
-__all__ = ["clear_caches", "kernel_key", "package_digest", "text_key"]
+__all__ = ["clear_caches", "kernel_key", "names_user_op", "package_digest", "text_key"]
 
 #: to be raised when the arguments of kernels or the records of the thread pool change their meaning
 ABI_VERSION = 1
@@ -55,6 +56,12 @@ def kernel_key(name: str, params: object, module: str) -> bytes:
     for source in sorted(modules):
         digest.update(module_digest(source))
     return digest.digest()
+
+
+def names_user_op(params: object) -> bool:
+    """Whether parameters name an op that is defined outside the package."""
+    names = (name for name in _NAMES.findall(repr(params)) if name in OPS)
+    return any(not type(OPS[name]).__module__.startswith("prototorch.") for name in names)
 
 
 def text_key(text: str) -> bytes:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.engine.backends.cpu.native import elf_loader, kernel_cache
-from prototorch.engine.backends.cpu.native.cache_key import kernel_key, text_key
+from prototorch.engine.backends.cpu.native.cache_key import kernel_key, names_user_op, text_key
 from prototorch.engine.backends.cpu.native.cpu_features import host_cpu, vector_bits
 from prototorch.engine.backends.cpu.native.ir_builder import KernelBuilder
 
@@ -52,6 +52,8 @@ class CompileRequest:
 
     def __post_init__(self) -> None:
         self.cache_key = kernel_key(self.name, self.params, self.module or self.emit.__module__)
+        if names_user_op(self.params):
+            self.cache_key = text_key(f"{self.cache_key.hex()} {self.emit('kernel').finish()}")
 
 
 def _target_cpu() -> tuple[str, str]:

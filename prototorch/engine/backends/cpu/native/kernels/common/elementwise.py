@@ -14,10 +14,17 @@ from typing import Any, cast
 from prototorch.engine.backends.capabilities import register_channels_last, register_fusion_role
 from prototorch.engine.backends.cpu.native.array_tracer import trace_reference
 from prototorch.engine.backends.cpu.native.ir_builder import SIZES, Int64, KernelBuilder, Num, UnsupportedError
-from prototorch.engine.backends.cpu.native.kernel_api import CHANNELS_LAST, TaskList, kernel_code, native_kernel
+from prototorch.engine.backends.cpu.native.kernel_api import (
+    CHANNELS_LAST,
+    TaskList,
+    clear_caches,
+    kernel_code,
+    native_kernel,
+)
 from prototorch.engine.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.engine.backends.cpu.native.nontemporal import choose_nontemporal
 from prototorch.engine.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.engine.backends.registry import register_resolver
 from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 
@@ -188,18 +195,31 @@ def op_tasks(nest: LoopNest, name: str, outs: Specs) -> TaskList:
     return loop_tasks(nest, outs, _emit_op, name, ())
 
 
+_registered: dict[str, Any] = {}  # op name -> the op for which code is generated
+
+
 def _register(name: str) -> None:
+    """Generate the kernel of an elementwise op from its reference implementation."""
+    op, previous = OPS.get(name), _registered.get(name)
+    if not getattr(op, "elementwise", False) or op is previous:
+        return
+    _registered[name] = op
+    if previous is not None:  # prepared kernels compute the op that had this name
+        clear_caches()
+        return
+
     @native_kernel(name)
     def elementwise(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         nest = loop_nest(ins, outs)
         return loop_tasks(nest, outs, _emit_op, name, tuple(sorted(attrs.items())))
 
+    register_channels_last("native", "follows", name)
+    register_fusion_role("native", "elementwise", name)
 
-for _name, _op in list(OPS.items()):
-    if getattr(_op, "elementwise", False):
-        _register(_name)
-        register_channels_last("native", "follows", _name)
-        register_fusion_role("native", "elementwise", _name)
+
+for _name in list(OPS):  # now, before the kernels that are written by hand declare what differs for their ops
+    _register(_name)
+register_resolver("native", _register)
 register_channels_last("native", "follows", "fused")
 
 
