@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.spec import Spec
 from prototorch.train.text_inputs import encode_texts
 
-__all__ = ["call_model"]
+__all__ = ["call_net"]
 
 
-def call_model(model: Any, inputs: Sequence[Any], training: bool) -> Any:
-    """The outputs of a model for inputs; see `prototorch.model.model.Model.__call__`."""
-    net: Net = model.net
+def call_net(net: Net, inputs: Sequence[Any], training: bool, build: Callable[[Mapping[str, Spec]], Any]) -> Any:
+    """The outputs of a model's net for inputs; see `prototorch.model.model.Model.__call__`. build: creates the weights
+    for inputs of these specs."""
     values = _inputs_by_name(net, inputs)
     if any(isinstance(v, SymbolicTensor) for v in values.values()):
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):
@@ -31,7 +31,7 @@ def call_model(model: Any, inputs: Sequence[Any], training: bool) -> Any:
     values = {node.name: _as_tensor(node, values[node.name]) for node in net.inputs}
     with training_phase(training):
         values = _preprocess(net, values)
-        model._build({name: Spec(tuple(v.shape), v.dtype) for name, v in values.items()})
+        build({name: Spec(tuple(v.shape), v.dtype) for name, v in values.items()})
         return _run_layers(net, values, is_preprocessed=True)
 
 

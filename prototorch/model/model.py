@@ -6,35 +6,69 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from typing import Any
+from os import PathLike, fspath
+from typing import Any, NoReturn
 
 import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.read_limits import ReadLimits
 from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.storage import checkpoint
+from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import ModelWarning, UsageError, warn_user
-from prototorch.graph.net import Net
+from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.net_writer import net_fields
-from prototorch.graph.symbolic import SymbolicTensor, build_net, inputs_by_name
+from prototorch.graph.symbolic import SymbolicTensor, net_symbols
+from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.interop.matching.rules_file import as_rules
+from prototorch.interop.weight_sets.opening import is_saved_file
+from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.interop.writers import write_model
+from prototorch.interop.writers.output_format import ModelToWrite
 from prototorch.layers.base import Layer
-from prototorch.model.call import call_model
-from prototorch.model.export import ModelExport
-from prototorch.model.structure import ModelStructure, layer_of
-from prototorch.model.weights import ModelWeights
+from prototorch.layers.layer_output import set_layer_model
+from prototorch.model.call import call_net
+from prototorch.model.structure import (
+    attribute_error,
+    check_layers,
+    check_patterns,
+    class_names,
+    enter_weight_sources,
+    find_layer,
+    layer_of,
+    net_of_symbols,
+    part_of,
+    share_inner_weights,
+    share_weights,
+    unfreeze_in,
+)
+from prototorch.model.weights import (
+    assign_file,
+    create_weights,
+    input_specs,
+    load_saved_weights,
+    match_file,
+    warn_of_states,
+    weights_of_file,
+    write_weights,
+)
 from prototorch.optimizers import Optimizer
-from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
+from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, NamedWeights, Variables
 from prototorch.schema.neutral_arguments import explain_arguments
+from prototorch.spec import Spec
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
 from prototorch.train.argument_checks import (
     COMPILE_ARGUMENTS,
     OLD_FIT_ARGUMENTS,
+    SAVE_ARGUMENTS,
     SUMMARY_ARGUMENTS,
+    WEIGHTS_ARGUMENTS,
     check_integer,
     check_optional_integer,
+    check_path,
     check_verbose,
     values_of,
 )
@@ -51,12 +85,14 @@ from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.profiler import OPEN, Profiler
 from prototorch.train.progress import format_duration, format_logs, progress_callbacks
+from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import summarize
+from prototorch.train.trained_weights import with_trainable
 from prototorch.train.trainer import Trainer
 
 
-class Model(ModelStructure, ModelWeights, ModelExport):
+class Model:
     """A net with its weights.
 
     Made from symbolic tensors (``Model(inputs, outputs)``), from a text or a file (`load_model`), or from a list of
@@ -70,6 +106,10 @@ class Model(ModelStructure, ModelWeights, ModelExport):
             training samples only.
     """
 
+    weights_block: Weights | None = None
+    weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
+    _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
+
     def __init__(
         self,
         inputs: SymbolicTensor | Sequence[SymbolicTensor] | Net,
@@ -79,20 +119,9 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         preprocess: Sequence[Layer] = (),
         augment: Sequence[Layer] = (),
     ):
-        if isinstance(inputs, Net):
-            self.net = inputs
-        elif outputs is None:
-            raise UsageError("Model: expected inputs and outputs, got inputs alone")
-        else:
-            symbols = inputs_by_name(_as_list(inputs), _as_list(outputs))
-            net = build_net(symbols, _as_list(outputs), name)
-            if symbols[0].net is not None and not (preprocess or augment):
-                preprocess, augment = symbols[0].net.preprocess, symbols[0].net.augment
-            self.net = replace(net, nodes=tuple(replace(node, layer=layer_of(node)) for node in net.nodes))
-        if preprocess or augment:
-            self.net = replace(self.net, preprocess=tuple(preprocess), augment=tuple(augment))
+        self.net = net_of_symbols(inputs, outputs, name, preprocess, augment)
         self.variables = Variables()
-        self._bind_layers()
+        share_weights(self.net, self.variables)
         self.input_ranges = InputRanges(self.net)
         self.compile_block: Compile | None = None
         self.fit_block: Fit | None = None
@@ -100,6 +129,21 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         self._weight_specs: dict[str, WeightSpec] | None = None
         self.history: History | None = None
         self.read_limits: ReadLimits | None = None  # of a saved model, on the data that it names
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raises AttributeError with what to use instead; a property's own, where it has raised one."""
+        if hasattr(type(self), name):
+            object.__getattribute__(self, name)
+        raise attribute_error(type(self), name)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
+        )
+
+    def __repr__(self) -> str:
+        ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"
+        return f"<Model {self.name!r}: {len(self.net.nodes)} layers, {ends}>"
 
     def to_text(self) -> str:
         """The model as canonical text, with all blocks and repeats expanded; `load_model` reads it back equal."""
@@ -124,7 +168,130 @@ class Model(ModelStructure, ModelWeights, ModelExport):
 
         Raises UsageError for another number of inputs, or for inputs of several kinds.
         """
-        return call_model(self, inputs, training)
+        return call_net(self.net, inputs, training, self._build)
+
+    # ---------------------------------------------------------------- structure
+
+    @property
+    def name(self) -> str:
+        """The net's name."""
+        return self.net.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return tuple(node.name for node in self.net.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return self.net.outputs
+
+    @property
+    def input(self) -> Any:
+        """The input as a symbolic tensor, as in Keras (several: a list); see `submodel` for the short form."""
+        values = [self._symbols()[name] for name in self.inputs]
+        return values[0] if len(values) == 1 else values
+
+    @property
+    def output(self) -> Any:
+        """The output as a symbolic tensor, as in Keras (several: a list)."""
+        values = [self._symbols()[name] for name in self.outputs]
+        return values[0] if len(values) == 1 else values
+
+    def _symbols(self) -> dict[str, SymbolicTensor]:
+        if self._symbols_of_net is None or self._symbols_of_net[0] is not self.net:
+            self._symbols_of_net = self.net, net_symbols(self.net)
+        return self._symbols_of_net[1]
+
+    def symbols_of_layer(self, name: str) -> tuple[tuple[SymbolicTensor, ...], tuple[SymbolicTensor, ...]]:
+        """The symbolic tensors that the layer of that name reads, and those that it gives."""
+        values, node = self._symbols(), self.net.node(name)
+        return tuple(values[b] for b in node.bottoms), tuple(values[t] for t in node.tops)
+
+    def submodel(self, output: str | Sequence[str]) -> Model:
+        """The model from the inputs to these layers: names, patterns (``"conv*"``), or blocks (their last layer).
+
+        It shares the weights (training one changes the other) and has the same ``preprocess``; it is not compiled. Its
+        outputs have the names of the layers. Raises UsageError for what matches no layer.
+        """
+        part = part_of(self.net, output)
+        if not any(self.net.unknown_sizes()):
+            self.build()  # so that the seed of this model decides its first weights
+        return Model(part)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers in order, each with its name in this net."""
+        return tuple(self._layer_of(node) for node in self.net.nodes)
+
+    def _layer_of(self, node: LayerNode) -> Layer:
+        layer = layer_of(node)
+        set_layer_model(layer, self, node.name)
+        return layer
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """A layer by its name or its index. Raises UsageError where there is none."""
+        return self._layer_of(find_layer(self.net, name, index))
+
+    @property
+    def trainable(self) -> bool:
+        """Whether any layer is trainable; setting it is `set_trainable` for all layers."""
+        return any(node.layer.trainable for node in self.net.nodes)
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self.set_trainable(value)
+
+    def set_trainable(self, trainable: bool, *names: str) -> None:
+        """Set whether the layers of these names, or patterns (``"stage1/**"``), are trained; without names all of them.
+
+        Layers that share their weights are changed together. Weights stay; a compiled model is compiled again, which
+        resets the optimizer's state. Raises UsageError for what matches no layer, and in the middle of a fit.
+        """
+        if self._trainer is not None:
+            self._trainer.ensure_idle("set_trainable")
+        patterns = names or ("**",)
+        check_layers(self.net, patterns)
+        self._take_over_unfreezings()
+        self._replace_net(with_trainable(self.net, trainable, patterns))
+        self.compile_block = unfreeze_in(self.compile_block, patterns) if trainable else self.compile_block
+        self._weight_specs, self._trainer = None, None
+
+    def freeze(self, *patterns: str) -> None:
+        """Do not train the layers of these names or patterns; their normalization is in inference mode, as in Keras.
+
+        As ``set_trainable(False, ...)``, which resets the optimizer's state; ``compile(freeze=...)`` says it of one
+        compilation, and of single weights as well. Raises UsageError for what matches no layer, and in a fit.
+        """
+        check_patterns(patterns, "freeze")
+        self.set_trainable(False, *patterns)
+
+    def unfreeze(self, *patterns: str) -> None:
+        """Train the layers of these names or patterns from the next step on, in the middle of a fit as well (from a
+        callback; `callbacks.Unfreeze` does it at an epoch).
+
+        The state of the optimizer stays; weights that are trained anew begin with fresh slots. The layers stay trained
+        when the model is compiled again. Raises UsageError for what matches no layer (nor weight, if it is compiled).
+        """
+        check_patterns(patterns, "unfreeze")
+        if self.compile_block is None:
+            self.set_trainable(True, *patterns)
+            return
+        for pattern in patterns:
+            self.trainer.plan_cache.newly_trained(pattern)
+        self.trainer.unfreeze(patterns)
+
+    def _take_over_unfreezings(self) -> None:
+        """Before a new compilation: what was unfrozen since the last one stays trained."""
+        unfrozen = () if self._trainer is None else [u.pattern for u in self._trainer.unfreezings]
+        if unfrozen:
+            self._replace_net(with_trainable(self.net, True, unfrozen))
+            self.compile_block = unfreeze_in(self.compile_block, unfrozen)
+
+    def _replace_net(self, net: Net) -> None:
+        self.net = net
+        enter_weight_sources(net, self.variables)
 
     # ---------------------------------------------------------------- compile
 
@@ -174,11 +341,6 @@ class Model(ModelStructure, ModelWeights, ModelExport):
         self.variables.drop_prefix(METRIC_PREFIX)
         self.compile_block = block
         self._make_trainer(plan_cache)
-
-    def _from_net(self, net: Net) -> Model:
-        if not any(self.net.unknown_sizes()):
-            self.build()  # so that the seed of this model decides its first weights
-        return Model(net)
 
     def _make_trainer(self, plan_cache: PlanCache) -> None:
         self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))
@@ -393,6 +555,158 @@ class Model(ModelStructure, ModelWeights, ModelExport):
             for note in find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
                 warn_user(note, ModelWarning)
 
+    # ---------------------------------------------------------------- weights, files
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    def _build(self, specs: Mapping[str, Spec]) -> dict[str, WeightSpec]:
+        """Create the weights that do not exist yet, for inputs of these specs.
+
+        Raises ResourceError where they would not fit in memory, WeightsError where existing ones have other specs.
+        """
+        with self.trainer.lock:
+            if self._weight_specs is None:
+                net_trace = trace(self.net, specs, False)
+                share_inner_weights(net_trace, self.variables)
+                self._weight_specs = net_trace.weights
+            self.trainer.plan_cache.check_weights_fit(self._weight_specs.values())
+            seed = self.compile_block.seed if self.compile_block is not None else 0
+            create_weights(self._weight_specs.values(), self.variables, seed)
+            return self._weight_specs
+
+    def build(self, **shapes: Sequence[int]) -> None:
+        """Create the weights now. Inputs of unknown size need ``name=shape`` (without the batch dimension)."""
+        self._build(self.input_specs(1, shapes))
+
+    def input_specs(self, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
+        """The specs of the inputs for a batch size. shapes: of inputs of unknown size. Raises UsageError."""
+        return input_specs(self.net, batch, shapes)
+
+    @property
+    def weights(self) -> NamedWeights:
+        """The weights by name (``layer/weight``) in the order of the layers: the arrays, not copies.
+
+        ``model.weights[name] = array`` writes into one.
+        """
+        if self._weight_specs is None:
+            of_file = weights_of_file(self.net, self.variables)
+            if of_file is not None:
+                return of_file
+            self.build()
+        return NamedWeights({name: self.variables[name] for name in self._weight_specs or ()})
+
+    def get_weights(self) -> dict[str, np.ndarray]:
+        """Copies of the weights by name."""
+        return {name: np.array(array) for name, array in self.weights.items()}
+
+    @explain_arguments()
+    def set_weights(self, weights: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+        """Write all weights, by name or in order. Raises WeightsError where names or shapes do not fit."""
+        write_weights(self.weights, weights)
+
+    def count_params(self) -> int:
+        """The number of elements of all weights, running statistics included."""
+        return sum(int(np.size(a)) for a in self.weights.values())
+
+    @explain_arguments(SAVE_ARGUMENTS, {"filepath": "path"})
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write text, weights, optimizer state and, during a `fit`, the state to resume from into one HDF5 file.
+
+        Weights that are not finite are reported by a RuntimeWarning; during a `fit` they raise TrainingError instead,
+        and an earlier file stays as it is. The file is HDF5, whatever its name; a name that ends as those of another
+        format do (``model.keras``, ``model.pt``) is a UsageError.
+        """
+        check_path(path)
+        _ = self.weights
+        self._check_before_save(path)
+        training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
+        checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges)
+
+    @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
+    def save_weights(self, path: str | PathLike[str]) -> None:
+        """Write the weights alone (with the text) into an HDF5 file."""
+        check_path(path)
+        _ = self.weights
+        self._check_before_save(path)
+        checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges)
+
+    def _check_before_save(self, path: str | PathLike[str]) -> None:
+        """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""
+        if self.trainer.is_fitting:
+            self.trainer.check_states()
+        else:
+            warn_of_states(self.variables, path)
+
+    def set_preprocess(self, preprocess: Sequence[Layer], class_names: Sequence[str] | None = None) -> None:
+        """Replace the layers that prepare every sample, and the names of the classes unless they are None.
+
+        A compiled model stays compiled. Raises UsageError during a `fit`.
+        """
+        if self._trainer is not None:
+            self._trainer.ensure_idle("set_preprocess")
+        names = self.net.class_names if class_names is None else tuple(class_names)
+        self._take_over_unfreezings()
+        self.net = replace(self.net, preprocess=tuple(preprocess), class_names=names)
+        self.input_ranges, self._trainer = InputRanges(self.net), None
+
+    @explain_arguments(aliases={"filepath": "path"})
+    def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
+                     rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
+                     by_order: bool = False, allow_download: bool | None = None,
+                     data_format: str | None = None) -> LoadReport:  # fmt: skip
+        """Read weights from a file of prototorch, PyTorch, safetensors, Keras, Caffe or NumPy (see `pt.read_weights`).
+
+        path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
+        `Weights` block. A set is downloaded once; its preprocessing and class names replace the model's, which is
+        printed. A local file with the names of a set of this model gets the rules of that set.
+
+        By default the file must have exactly the model's weights, with their shapes; the names of another system are
+        matched with the model's, and its layouts are changed to ours. by_name: weights may be missing or unknown.
+        skip_mismatch: shapes may differ as well. rules: which names of the file are others in the model: a dict, or the
+        path of a rules file. except_: patterns of the model's weights that keep their values (``"logits/*"``).
+        system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
+        kinds and shapes instead of names; the error without it shows the pairs. allow_download: whether
+        addresses other than those of sets that come with prototorch are opened; None: only one that is given here.
+        data_format: "channels_last" or "channels_first", the order of the axes of Keras' images, for a file that does
+        not tell (``.weights.h5``); default "channels_last", and the report says so where it matters.
+
+        Returns a report of what was loaded and what was not; after an error nothing has been changed. Weights that are
+        not finite are a RuntimeWarning. Raises WeightsError, ModelFileError, and UsageError for a set of another model.
+        """
+        if isinstance(path, Weights) and (rules is not None or except_):
+            raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
+        block = Weights.from_source(path, except_, as_rules(rules))
+        if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order or data_format):
+            return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
+        matched = match_file(block, self.net, self._weight_specs, by_name=by_name, skip_mismatch=skip_mismatch,
+                             system=system, by_order=by_order, allow_download=allow_download,
+                             data_format=data_format)  # fmt: skip
+        if self._trainer is not None and matched.changes_preprocessing:
+            self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
+        net, notes, report = assign_file(matched, self.net, self.weights)
+        self.weight_origin = matched.origin
+        if notes:
+            print(notes, file=sys.stderr)
+        if net != self.net:
+            self.set_preprocess(net.preprocess, net.class_names)
+        warn_of_loaded(self.variables, matched.source.file.path, slots=False)
+        return report
+
+    @explain_arguments(aliases={"filepath": "path"})
+    def export(self, path: str | PathLike[str], format: str | None = None, *,
+               shapes: Mapping[str, Sequence[int]] | None = None, **options: Any) -> tuple[str, ...]:  # fmt: skip
+        """Write the model for another system; returns the paths of the files.
+
+        Args:
+            format: "onnx", "torch" or another format that is written; default: that of the path's ending.
+            shapes: of inputs whose sizes the text leaves open, by name, without the batch dimension; for a format with
+                ``include_preprocess`` that of the first input before ``preprocess`` as well.
+            options: of the format. ONNX: ``opset`` (13 to 25, default 18), ``include_preprocess`` (whether the layers
+                of ``preprocess`` are a part of the graph; default False), ``external_data`` (whether the weights are a
+                file of their own, ``PATH.data``; default: from 2 GB on).
+
+        Raises UsageError for an unknown format or option, a missing package, and a layer that the format cannot
+        express; SnapshotError where a file cannot be written. An older file is then as it was.
+        """
+        check_path(path, "model.onnx")
+        model = ModelToWrite(self.net, dict(self.weights), self.to_text(), class_names(self.net, self.fit_block),
+                             dict(shapes or {}), dict(self.weight_origin))  # fmt: skip
+        return write_model(fspath(path), model, format, **options)

@@ -20,6 +20,7 @@ from prototorch.data.text_files import read_texts
 from prototorch.engine.storage.hdf5_source import is_hdf5, read_hdf5
 from prototorch.errors import DataError, UsageError
 from prototorch.model.model import Model
+from prototorch.model.structure import class_names
 
 __all__ = ["Predictions", "is_table", "output_kinds", "predict_files"]
 
@@ -138,7 +139,7 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
 
 def _with_classes(model: Model, predictions: Predictions, outputs: Sequence[str]) -> Predictions:
     """The predictions with the names of the classes and the kinds of the outputs."""
-    predictions.classes = class_names(model)
+    predictions.classes = class_names(model.net, model.fit_block)
     kinds = output_kinds(model)
     predictions.kinds = {name: kinds.get(name, "values" if outputs else "scores") for name in predictions.outputs}
     return predictions
@@ -268,12 +269,6 @@ def _name_outputs(model: Model, outputs: Any) -> dict[str, np.ndarray]:
 
 def _format_shape(shape: Sequence[int | None]) -> str:
     return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"
-
-
-def class_names(model: Model) -> Sequence[str]:
-    block = model.fit_block
-    names = () if block is None or block.data is None else tuple(block.data.classes)
-    return names or model.net.class_names
 
 
 def output_kinds(model: Model) -> dict[str, str]:
