@@ -22,7 +22,7 @@ from prototorch.interop.matching import match_weights
 from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.matching.rules_file import as_rules
-from prototorch.interop.weight_sets.adoption import adopt_set
+from prototorch.interop.weight_sets.assign_to_model import assign_set
 from prototorch.interop.weight_sets.opening import find_owner, is_saved_file, open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.base import Layer
@@ -219,7 +219,7 @@ class ModelWeights:
             raise WeightsError(f"{error}{find_owner(opened.file)}") from None
         if self._trainer is not None and opened.declared is not None:
             self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
-        net, notes = (self.net, "") if opened.declared is None else adopt_set(self.net, opened.declared, block)
+        net, notes = (self.net, "") if opened.declared is None else assign_set(self.net, opened.declared, block)
         assign_match(match, weights)
         declared = opened.declared.weights if opened.declared is not None else None
         self.weight_origin = {} if declared is None else {"weights": declared.name, "license": declared.license}
