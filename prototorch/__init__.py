@@ -24,8 +24,8 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 _PUBLIC = {
     "load_model": ("prototorch.model.load", "load_model"),
     "read_weights": ("prototorch.interop.readers", "read_weights"),
-    "save": ("prototorch.interop.tensor_files", "save"),
-    "load": ("prototorch.interop.tensor_files", "load"),
+    "save": ("prototorch.interop.serialization", "save"),
+    "load": ("prototorch.interop.serialization", "load"),
     "models": ("prototorch.model.shipped", ""),
     "generate": ("prototorch.model.generation", "generate"),
     "Weights": ("prototorch.interop.weight_sets.weights_block", "Weights"),

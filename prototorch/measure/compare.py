@@ -79,7 +79,7 @@ def compare_with_torch(
     Raises UsageError where PyTorch is not installed, a layer or loss is not translated, or the model is not on the CPU;
     BackendError where the two do not agree.
     """
-    torch_module("live_net")  # before anything is allocated
+    torch_module("torch_module")  # before anything is allocated
     phase, batch = resolve_phase(model, phase), batch or default_batch_size(model)
     if phase == TEST:
         raise UsageError("--against compares train or predict")
@@ -111,12 +111,14 @@ class _ModelSteps:
 
 def _build_peers(model: Model, specs: Mapping[str, Spec], training: bool) -> dict[str, Any]:
     """PyTorch with its default memory format, and for a net that convolves images also with channels_last."""
-    module = torch_module("peer")
+    module = torch_module("torch_baseline")
     threads = model.trainer.plan_cache.backend.threads
     terms = model.trainer.plan_cache.loss_terms if training else ()
-    peers = {"torch": module.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM)}
+    peers = {"torch": module.TorchBaseline(model.net, specs, model.weights, terms, threads, MOMENTUM)}
     if any(np.ndim(w) == 4 for w in model.weights.values()):  # kernels of image convolutions
-        peers["torch channels_last"] = module.TorchPeer(model.net, specs, model.weights, terms, threads, MOMENTUM, True)
+        peers["torch channels_last"] = module.TorchBaseline(
+            model.net, specs, model.weights, terms, threads, MOMENTUM, True
+        )
     return peers
 
 

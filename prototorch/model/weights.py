@@ -19,7 +19,7 @@ from prototorch.interop.matching import match_weights
 from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.match import Match
 from prototorch.interop.matching.report import check_match, load_report
-from prototorch.interop.weight_sets.adoption import adopt_set
+from prototorch.interop.weight_sets.assign_to_model import assign_set
 from prototorch.interop.weight_sets.opening import OpenedWeights, find_owner, open_weights
 from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
@@ -133,6 +133,6 @@ def assign_file(matched: MatchedFile, net: Net, weights: NamedWeights) -> tuple[
     """Write the weights of a file; gives the net with what it takes over from a weight set, the lines that say so, and
     the report."""
     declared = matched.source.declared
-    net, notes = (net, "") if declared is None else adopt_set(net, declared, matched.block)
+    net, notes = (net, "") if declared is None else assign_set(net, declared, matched.block)
     assign_match(matched.match, weights)
     return net, notes, load_report(matched.match)

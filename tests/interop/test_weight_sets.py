@@ -14,8 +14,8 @@ import prototorch as pt
 from prototorch.base.package_files import shipped_models
 from prototorch.errors import FileError, TextError, UsageError
 from prototorch.graph.probe import trace_net
-from prototorch.interop.weight_sets.belonging import check_belongs
 from prototorch.interop.weight_sets.declaration import WeightSet
+from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, list_sets, read_sets
 from prototorch.interop.weight_sets.weights_block import Weights
 from tests.interop.torchvision_nets import photo, save_state, torchvision_net

@@ -1,8 +1,8 @@
 """What a layer is in PyTorch: its modules, and what it computes with them.
 
-One entry a layer (or family) is used twice: `live_net` builds the modules and computes, `net_source` writes both down
-as a Python file. So an entry names a module by its text and its arguments, and computes by the functions that it is
-given. A layer with an ``activation`` field gets the activation behind it.
+One entry a layer (or family) is used twice: `torch_module` builds the modules and computes, `codegen.module_source`
+writes both down as a Python file. So an entry names a module by its text and its arguments, and computes by the
+functions that it is given. A layer with an ``activation`` field gets the activation behind it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prototorch.interop.layouts import NotExpressibleError, WeightLayout
 from prototorch.interop.torch.layouts import LAYOUTS
 from prototorch.layers.base import Layer
 
-__all__ = ["LayerSite", "ModuleCall", "TorchLayer", "find_torch_layer", "has_entry", "in_torch", "single_module"]
+__all__ = ["ModuleCall", "TorchLayer", "TorchLayerExport", "find_torch_layer", "has_entry", "in_torch", "single_module"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def module_call(kind: str, *arguments: Any, **options: Any) -> ModuleCall:
 
 
 @dataclass(frozen=True)
-class LayerSite:
+class TorchLayerExport:
     """A layer where it stands in a net: its weights' shapes by their names in the layer, and the shapes of its inputs,
     the batch dimension included, whose size is not to be used."""
 
@@ -53,10 +53,10 @@ class LayerSite:
         """The number of spatial dimensions: those after the batch and the channels."""
         return len(self.shape) - 2
 
-    def inner(self, name: str, layer: Layer, shape: tuple[Any, ...] | None = None) -> LayerSite:
+    def inner(self, name: str, layer: Layer, shape: tuple[Any, ...] | None = None) -> TorchLayerExport:
         """A layer inside this one, whose weights have ``name/`` in front."""
         own = {n.removeprefix(f"{name}/"): s for n, s in self.weight_shapes.items() if n.startswith(f"{name}/")}
-        return LayerSite(layer, own, (shape or self.shape,))
+        return TorchLayerExport(layer, own, (shape or self.shape,))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TorchLayer:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-Entry = Callable[[LayerSite], TorchLayer]
+Entry = Callable[[TorchLayerExport], TorchLayer]
 _ENTRIES: dict[type[Layer], Entry] = {}
 
 
@@ -111,22 +111,22 @@ def single_module(call: ModuleCall, before: Callable[..., Any] | None = None,
     return TorchLayer(compute, {"": call})
 
 
-def find_torch_layer(site: LayerSite) -> TorchLayer:
+def find_torch_layer(export: TorchLayerExport) -> TorchLayer:
     """What a layer is in PyTorch, with its activation. Raises NotExpressibleError with the reason."""
-    layer = site.layer
+    layer = export.layer
     entry = _ENTRIES.get(type(layer))
     if entry is None:
         raise NotExpressibleError("no module stands for it")
     if layer.own_settings():
         raise NotExpressibleError(f"no module stands for it with {', '.join(layer.own_settings())}")
-    torch_layer = entry(site)
+    torch_layer = entry(export)
     if not torch_layer.layouts:
-        own = {n: s for n, s in site.weight_shapes.items() if not n.startswith("activation/")}
+        own = {n: s for n, s in export.weight_shapes.items() if not n.startswith("activation/")}
         torch_layer = replace(torch_layer, layouts=tuple(LAYOUTS.layouts(layer, own)))
     activation = getattr(layer, "activation", None)
     if activation is None or hasattr(layer, "recurrent_activation") or hasattr(layer, "return_sequences"):
         return torch_layer
-    behind = find_torch_layer(site.inner("activation", activation))
+    behind = find_torch_layer(export.inner("activation", activation))
     if behind.compute is identity:
         return torch_layer
     modules = {**torch_layer.modules, **{_below("activation", name): call for name, call in behind.modules.items()}}

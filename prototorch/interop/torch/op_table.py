@@ -1,7 +1,7 @@
 """Our ops in PyTorch: for layers that no module stands for, which are written as what their `call` records.
 
-An entry is a function ``(t, site, *inputs)`` of tensors or of `SourceExpression`s (see `layer_table`); ``site`` has the
-op's attributes and shapes.
+An entry is a function ``(t, export, *inputs)`` of tensors or of `SourceExpression`s (see `layer_table`); ``export`` has
+the op's attributes and shapes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from prototorch.graph.ir import Node
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording
 from prototorch.ops.reduce import normalize_axes
 
-__all__ = ["OpSite", "find_op", "has_op"]
+__all__ = ["TorchOpExport", "find_op", "has_op"]
 
 OpFunction = Callable[..., Any]
 _OPS: dict[str, OpFunction] = {}
 
 
 @dataclass(frozen=True)
-class OpSite:
+class TorchOpExport:
     """An op where it stands. batch_size: gives the batch size, for shapes that follow it."""
 
     node: Node
@@ -124,8 +124,8 @@ for _name in ("exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "abs", "sign", "f
 
 
 @_op("maximum", "minimum")
-def _extremum(t: Any, site: OpSite, a: Any, b: Any) -> Any:
-    name = site.node.op.name
+def _extremum(t: Any, export: TorchOpExport, a: Any, b: Any) -> Any:
+    name = export.node.op.name
     if isinstance(a, int | float):
         a, b = b, a
     if isinstance(b, int | float):
@@ -138,33 +138,33 @@ def _dtype(t: Any, name: str) -> Any:
 
 
 @_op("full")
-def _full(t: Any, site: OpSite) -> Any:
-    dtype = _dtype(t, site.get("dtype", "float32"))
-    return t.torch.full(site.sizes(site.get("shape")), site.get("value"), dtype=dtype, device=t.device())
+def _full(t: Any, export: TorchOpExport) -> Any:
+    dtype = _dtype(t, export.get("dtype", "float32"))
+    return t.torch.full(export.sizes(export.get("shape")), export.get("value"), dtype=dtype, device=t.device())
 
 
 # ---------------------------------------------------------------- shapes, lookups
 
 
 @_op("reshape")
-def _reshape(t: Any, site: OpSite, x: Any) -> Any:
-    return x.reshape(*site.shape(site.output_dims))
+def _reshape(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return x.reshape(*export.shape(export.output_dims))
 
 
 @_op("transpose")
-def _transpose(t: Any, site: OpSite, x: Any) -> Any:
-    return x.permute(*site.get("order"))
+def _transpose(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return x.permute(*export.get("order"))
 
 
 @_op("concat")
-def _concat(t: Any, site: OpSite, *xs: Any) -> Any:
-    return t.torch.cat(list(xs), site.get("axis"))
+def _concat(t: Any, export: TorchOpExport, *xs: Any) -> Any:
+    return t.torch.cat(list(xs), export.get("axis"))
 
 
 @_op("slice")
-def _slice(t: Any, site: OpSite, x: Any) -> Any:
+def _slice(t: Any, export: TorchOpExport, x: Any) -> Any:
     keys: list[Any] = []
-    for n, start, stop, step in zip(site.dims(), *(site.get(k) for k in ("start", "stop", "step")), strict=True):
+    for n, start, stop, step in zip(export.dims(), *(export.get(k) for k in ("start", "stop", "step")), strict=True):
         if start == 0 and stop == n and step == 1:
             keys.append(slice(None))
         else:
@@ -175,14 +175,14 @@ def _slice(t: Any, site: OpSite, x: Any) -> Any:
 
 
 @_op("flip")
-def _flip(t: Any, site: OpSite, x: Any) -> Any:
-    axis = site.get("axis")
+def _flip(t: Any, export: TorchOpExport, x: Any) -> Any:
+    axis = export.get("axis")
     return x.flip(*((axis,) if isinstance(axis, int) else axis))
 
 
 @_op("pad")
-def _pad(t: Any, site: OpSite, x: Any) -> Any:
-    pads, mode, value = list(site.get("pads")), site.get("mode", "constant"), site.get("value", 0.0)
+def _pad(t: Any, export: TorchOpExport, x: Any) -> Any:
+    pads, mode, value = list(export.get("pads")), export.get("mode", "constant"), export.get("value", 0.0)
     while pads and tuple(pads[0]) == (0, 0):
         pads.pop(0)
     flat = [n for pair in reversed(pads) for n in pair]
@@ -192,66 +192,66 @@ def _pad(t: Any, site: OpSite, x: Any) -> Any:
 
 
 @_op("broadcast_to")
-def _broadcast_to(t: Any, site: OpSite, x: Any) -> Any:
-    dims, out = site.dims(), site.output_dims
+def _broadcast_to(t: Any, export: TorchOpExport, x: Any) -> Any:
+    dims, out = export.dims(), export.output_dims
     lead = (None,) * (len(out) - len(dims))
-    sizes = [-1 if n == m else k for n, m, k in zip(lead + tuple(dims), out, site.sizes(out), strict=True)]
+    sizes = [-1 if n == m else k for n, m, k in zip(lead + tuple(dims), out, export.sizes(out), strict=True)]
     return x.expand(*sizes)
 
 
 @_op("take")
-def _take(t: Any, site: OpSite, table: Any, indices: Any) -> Any:
-    if len(site.dims()) != 2:
+def _take(t: Any, export: TorchOpExport, table: Any, indices: Any) -> Any:
+    if len(export.dims()) != 2:
         return table[indices.long()]
     return t.F.embedding(indices.long(), table)
 
 
 @_op("static_gather")
-def _static_gather(t: Any, site: OpSite, x: Any) -> Any:
-    axis = site.get("axis") % len(site.dims())
-    return x[(*[slice(None)] * axis, list(site.get("indices")))]
+def _static_gather(t: Any, export: TorchOpExport, x: Any) -> Any:
+    axis = export.get("axis") % len(export.dims())
+    return x[(*[slice(None)] * axis, list(export.get("indices")))]
 
 
 @_op("take_along_axis")
-def _take_along_axis(t: Any, site: OpSite, x: Any, indices: Any) -> Any:
+def _take_along_axis(t: Any, export: TorchOpExport, x: Any, indices: Any) -> Any:
     return x.gather(-1, indices.long())
 
 
 @_op("one_hot")
-def _one_hot(t: Any, site: OpSite, x: Any) -> Any:
-    positions = t.torch.arange(site.get("classes"), device=t.device())
-    return (x.unsqueeze(-1) == positions).to(_dtype(t, site.get("dtype", "float32")))
+def _one_hot(t: Any, export: TorchOpExport, x: Any) -> Any:
+    positions = t.torch.arange(export.get("classes"), device=t.device())
+    return (x.unsqueeze(-1) == positions).to(_dtype(t, export.get("dtype", "float32")))
 
 
 @_op("top_k")
-def _top_k(t: Any, site: OpSite, x: Any) -> Any:
-    values, indices = t.unpack(x.topk(site.get("k")), 2)
+def _top_k(t: Any, export: TorchOpExport, x: Any) -> Any:
+    values, indices = t.unpack(x.topk(export.get("k")), 2)
     return values, indices.int()
 
 
 @_op("advanced_index")
-def _advanced_index(t: Any, site: OpSite, x: Any, *indices: Any) -> Any:
-    return x[_keys(site, indices)]
+def _advanced_index(t: Any, export: TorchOpExport, x: Any, *indices: Any) -> Any:
+    return x[_keys(export, indices)]
 
 
-def _keys(site: OpSite, indices: Sequence[Any]) -> tuple[Any, ...]:
-    by_axis = dict(zip(site.get("axes"), indices, strict=True))
+def _keys(export: TorchOpExport, indices: Sequence[Any]) -> tuple[Any, ...]:
+    by_axis = dict(zip(export.get("axes"), indices, strict=True))
     return tuple(by_axis[a].long() if a in by_axis else slice(None) for a in range(max(by_axis) + 1))
 
 
 @_op("sort")
-def _sort(t: Any, site: OpSite, x: Any) -> Any:
-    return t.unpack(x.sort(-1, bool(site.get("descending")), stable=True), 2)
+def _sort(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return t.unpack(x.sort(-1, bool(export.get("descending")), stable=True), 2)
 
 
 @_op("searchsorted")
-def _searchsorted(t: Any, site: OpSite, elements: Any, values: Any) -> Any:
-    return t.torch.searchsorted(elements, values, side=site.get("side", "left"))
+def _searchsorted(t: Any, export: TorchOpExport, elements: Any, values: Any) -> Any:
+    return t.torch.searchsorted(elements, values, side=export.get("side", "left"))
 
 
 @_op("cummax", "cummin")
-def _running_extremum(t: Any, site: OpSite, x: Any) -> Any:
-    return t.unpack(getattr(x, site.node.op.name)(-1), 2)
+def _running_extremum(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return t.unpack(getattr(x, export.node.op.name)(-1), 2)
 
 
 # ---------------------------------------------------------------- reductions
@@ -260,75 +260,75 @@ _REDUCTIONS = {"sum": "sum", "mean": "mean", "max": "amax", "min": "amin", "any"
 
 
 @_op(*_REDUCTIONS)
-def _reduction(t: Any, site: OpSite, x: Any) -> Any:
-    axes = normalize_axes(site.get("axis"), len(site.dims()))
-    keep = {"keepdim": True} if site.get("keepdims") else {}
-    return getattr(x, _REDUCTIONS[site.node.op.name])(axes if len(axes) > 1 else axes[0], **keep)
+def _reduction(t: Any, export: TorchOpExport, x: Any) -> Any:
+    axes = normalize_axes(export.get("axis"), len(export.dims()))
+    keep = {"keepdim": True} if export.get("keepdims") else {}
+    return getattr(x, _REDUCTIONS[export.node.op.name])(axes if len(axes) > 1 else axes[0], **keep)
 
 
 @_op("prod")
-def _prod(t: Any, site: OpSite, x: Any) -> Any:
-    for axis in reversed(normalize_axes(site.get("axis"), len(site.dims()))):
-        x = x.prod(axis, keepdim=bool(site.get("keepdims")))
+def _prod(t: Any, export: TorchOpExport, x: Any) -> Any:
+    for axis in reversed(normalize_axes(export.get("axis"), len(export.dims()))):
+        x = x.prod(axis, keepdim=bool(export.get("keepdims")))
     return x
 
 
 @_op("argmax", "argmin")
-def _arg_extremum(t: Any, site: OpSite, x: Any) -> Any:
-    return getattr(x, site.node.op.name)(site.get("axis")).int()
+def _arg_extremum(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return getattr(x, export.node.op.name)(export.get("axis")).int()
 
 
 @_op("cumsum")
-def _cumsum(t: Any, site: OpSite, x: Any) -> Any:
-    axis = site.get("axis")
-    return x.flip(axis).cumsum(axis).flip(axis) if site.get("reverse") else x.cumsum(axis)
+def _cumsum(t: Any, export: TorchOpExport, x: Any) -> Any:
+    axis = export.get("axis")
+    return x.flip(axis).cumsum(axis).flip(axis) if export.get("reverse") else x.cumsum(axis)
 
 
 @_op("cumprod", "logcumsumexp")
-def _scan(t: Any, site: OpSite, x: Any) -> Any:
-    return getattr(x, site.node.op.name)(site.get("axis"))
+def _scan(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return getattr(x, export.node.op.name)(export.get("axis"))
 
 
 @_op("softmax", "log_softmax")
-def _softmax(t: Any, site: OpSite, x: Any) -> Any:
-    return getattr(t.torch, site.node.op.name)(x, site.get("axis", -1))
+def _softmax(t: Any, export: TorchOpExport, x: Any) -> Any:
+    return getattr(t.torch, export.node.op.name)(x, export.get("axis", -1))
 
 
 # ---------------------------------------------------------------- products
 
 
 @_op("matmul")
-def _matmul(t: Any, site: OpSite, a: Any, b: Any) -> Any:
-    a = a.mT if site.get("transpose_a") else a
-    return a @ (b.mT if site.get("transpose_b") else b)
+def _matmul(t: Any, export: TorchOpExport, a: Any, b: Any) -> Any:
+    a = a.mT if export.get("transpose_a") else a
+    return a @ (b.mT if export.get("transpose_b") else b)
 
 
 @_op("solve", "cholesky")
-def _linear_algebra(t: Any, site: OpSite, *matrices: Any) -> Any:
-    return getattr(t.torch.linalg, site.node.op.name)(*matrices)
+def _linear_algebra(t: Any, export: TorchOpExport, *matrices: Any) -> Any:
+    return getattr(t.torch.linalg, export.node.op.name)(*matrices)
 
 
 @_op("conv")
-def _conv(t: Any, site: OpSite, x: Any, w: Any) -> Any:
-    pads = site.get("pads")
+def _conv(t: Any, export: TorchOpExport, x: Any, w: Any) -> Any:
+    pads = export.get("pads")
     if all(a == b for a, b in pads):
         inside = tuple(a for a, _ in pads)
     else:
         inside = (0,) * len(pads)
         x = t.F.pad(x, [n for pair in reversed(pads) for n in pair])
     function = getattr(t.F, f"conv{len(pads)}d")
-    return function(x, w, None, site.get("strides"), inside, site.get("dilation"), site.get("groups", 1))
+    return function(x, w, None, export.get("strides"), inside, export.get("dilation"), export.get("groups", 1))
 
 
 @_op("conv_input_grad")
-def _conv_transpose(t: Any, site: OpSite, x: Any, w: Any) -> Any:
+def _conv_transpose(t: Any, export: TorchOpExport, x: Any, w: Any) -> Any:
     """The full output, of which the wanted part is cut out; zeros where it reaches beyond."""
-    size, pads, rank = site.get("size"), site.get("pads"), len(site.get("pads"))
+    size, pads, rank = export.get("size"), export.get("pads"), len(export.get("pads"))
     function = getattr(t.F, f"conv_transpose{rank}d")
-    y = function(x, w, None, site.get("strides"), 0, 0, site.get("groups", 1), site.get("dilation"))
-    steps, kernel = site.dims(0)[2:], site.dims(1)[2:]
-    whole = [(n - 1) * s + (k - 1) * d + 1  # type: ignore[operator]
-             for n, s, k, d in zip(steps, site.get("strides"), kernel, site.get("dilation"), strict=True)]  # fmt: skip
+    y = function(x, w, None, export.get("strides"), 0, 0, export.get("groups", 1), export.get("dilation"))
+    steps, kernel = export.dims(0)[2:], export.dims(1)[2:]
+    sizes = zip(steps, export.get("strides"), kernel, export.get("dilation"), strict=True)
+    whole = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in sizes]  # type: ignore[operator]
     more = [max(a + n - m, 0) for n, (a, _), m in zip(size, pads, whole, strict=True)]
     if any(more):
         y = t.F.pad(y, [n for extra in reversed(more) for n in (0, extra)])
@@ -336,30 +336,32 @@ def _conv_transpose(t: Any, site: OpSite, x: Any, w: Any) -> Any:
 
 
 @_op("max_pool")
-def _max_pool(t: Any, site: OpSite, x: Any) -> Any:
-    pads = [*_pool_pads(site)]
+def _max_pool(t: Any, export: TorchOpExport, x: Any) -> Any:
+    pads = [*_pool_pads(export)]
     x = t.F.pad(x, [n for pair in reversed(pads) for n in pair], value=float("-inf")) if any(map(any, pads)) else x
-    return (getattr(t.F, f"max_pool{len(pads)}d")(x, site.get("kernel"), site.get("strides")), None)
+    return (getattr(t.F, f"max_pool{len(pads)}d")(x, export.get("kernel"), export.get("strides")), None)
 
 
 @_op("avg_pool")
-def _avg_pool(t: Any, site: OpSite, x: Any) -> Any:
+def _avg_pool(t: Any, export: TorchOpExport, x: Any) -> Any:
     """The sum of each window over the number of the elements that count in it, which is the sum of a mask of them."""
-    pads, declared = [*_pool_pads(site)], site.get("pads")
-    counts = declared if site.get("include_pad") else ((0, 0),) * len(pads)
+    pads, declared = [*_pool_pads(export)], export.get("pads")
+    counts = declared if export.get("include_pad") else ((0, 0),) * len(pads)
     flat = [n for pair in reversed(pads) for n in pair]
-    ones = t.torch.ones((1, 1, *site.dims()[2:]), dtype=x.dtype, device=t.device())
+    ones = t.torch.ones((1, 1, *export.dims()[2:]), dtype=x.dtype, device=t.device())
     rest = [(a - c, b - d) for (a, b), (c, d) in zip(pads, counts, strict=True)]
     if any(map(any, counts)):
         ones = t.F.pad(ones, [n for pair in reversed(counts) for n in pair], value=1.0)
     ones = t.F.pad(ones, [n for pair in reversed(rest) for n in pair]) if any(map(any, rest)) else ones
     x = t.F.pad(x, flat) if any(flat) else x
     pool = getattr(t.F, f"avg_pool{len(pads)}d")
-    return pool(x, site.get("kernel"), site.get("strides")) / pool(ones, site.get("kernel"), site.get("strides"))
+    return pool(x, export.get("kernel"), export.get("strides")) / pool(
+        ones, export.get("kernel"), export.get("strides")
+    )
 
 
-def _pool_pads(site: OpSite) -> Sequence[tuple[int, int]]:
+def _pool_pads(export: TorchOpExport) -> Sequence[tuple[int, int]]:
     """The padding with what the last window reaches beyond it, so that whole windows fit."""
-    sizes = zip(site.dims()[2:], site.output_dims[2:], site.get("kernel"), site.get("strides"), site.get("pads"),
-                strict=True)  # fmt: skip
+    windows = (export.get(name) for name in ("kernel", "strides", "pads"))
+    sizes = zip(export.dims()[2:], export.output_dims[2:], *windows, strict=True)
     return [(a, max(b, (m - 1) * s + k - n - a)) for n, m, k, s, (a, b) in sizes]  # type: ignore[operator]

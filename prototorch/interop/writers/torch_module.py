@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from prototorch.engine.storage.atomic_write import write_bytes
-from prototorch.interop.torch.net_source import torch_source
+from prototorch.interop.torch.codegen.module_source import torch_source
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
 from prototorch.interop.writers.torch_file import write_arrays
 

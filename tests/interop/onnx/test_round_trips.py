@@ -22,7 +22,7 @@ from tests.interop.onnx.exported import (
     run_onnx,
     scatter_weights,
 )
-from tests.interop.torch.test_net_source import load_net, run_net
+from tests.interop.torch.test_module_source import load_net, run_net
 from tests.nets.random_nets import random_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::prototorch.errors.ModelWarning")  # a mask may end in a random net

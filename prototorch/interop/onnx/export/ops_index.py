@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch.errors import UsageError
 from prototorch.interop.onnx.export.ops_elementwise import onnx_dtype
-from prototorch.interop.onnx.export.walker import NodeExport, exports_op, not_expressible
+from prototorch.interop.onnx.export.walker import OpExport, exports_op, not_expressible
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim
 from prototorch.ops.advanced_indexing import front_order, inverse_order, result_order
 
@@ -16,13 +16,13 @@ not_expressible("ONNX has no running maximum or minimum", "cummax", "cummin")
 _SCATTER = {"set": "none", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
-def _as_int64(export: NodeExport, index: int) -> str:
+def _as_int64(export: OpExport, index: int) -> str:
     if export.inputs[index].dtype == "int64":
         return export.name(index)
     return export.emit("Cast", [export.name(index)], {"to": onnx_dtype("int64")})
 
 
-def _rows(export: NodeExport, first: int) -> tuple[str, int]:
+def _rows(export: OpExport, first: int) -> tuple[str, int]:
     """The rows of the flattened indexed axes, from the indices that follow input ``first``; their number of axes."""
     dims, axes = export.dims(), export.attributes["axes"]
     rows = _as_int64(export, first)
@@ -34,11 +34,11 @@ def _rows(export: NodeExport, first: int) -> tuple[str, int]:
     return rows, max(len(export.dims(k)) for k in range(first, first + len(axes)))
 
 
-def _permuted(export: NodeExport, name: str, order: tuple[int, ...]) -> str:
+def _permuted(export: OpExport, name: str, order: tuple[int, ...]) -> str:
     return name if order == tuple(sorted(order)) else export.emit("Transpose", [name], {"perm": list(order)})
 
 
-def _flat_front(export: NodeExport) -> tuple[str, tuple[Dim, ...]]:
+def _flat_front(export: OpExport) -> tuple[str, tuple[Dim, ...]]:
     """x with the indexed axes in front and flattened to one; the shape in front of that."""
     axes, dims = export.attributes["axes"], export.dims()
     order = front_order(len(dims), axes)
@@ -52,7 +52,7 @@ def _flat_front(export: NodeExport) -> tuple[str, tuple[Dim, ...]]:
 
 
 @exports_op("advanced_index")
-def _advanced_index(export: NodeExport) -> None:
+def _advanced_index(export: OpExport) -> None:
     axes, ndim = export.attributes["axes"], len(export.dims())
     if len(axes) == 1:
         export.result("Gather", [export.name(0), _as_int64(export, 1)], {"axis": axes[0]})
@@ -64,7 +64,7 @@ def _advanced_index(export: NodeExport) -> None:
 
 
 @exports_op("index_put", since=18)
-def _index_put(export: NodeExport) -> None:
+def _index_put(export: OpExport) -> None:
     axes, ndim = export.attributes["axes"], len(export.dims())
     table, moved = _flat_front(export)
     rows, num_axes = _rows(export, 2)
@@ -78,7 +78,7 @@ def _index_put(export: NodeExport) -> None:
 
 
 @exports_op("sort")
-def _sort(export: NodeExport) -> None:
+def _sort(export: OpExport) -> None:
     size: Any = export.dims()[-1]
     if isinstance(size, BatchMultiple):
         raise UsageError("the op sort cannot be written to ONNX: it sorts along the batch axis")
@@ -90,7 +90,7 @@ def _sort(export: NodeExport) -> None:
 
 
 @exports_op("searchsorted", since=16)
-def _searchsorted(export: NodeExport) -> None:
+def _searchsorted(export: OpExport) -> None:
     elements = export.emit("Unsqueeze", [export.name(0), export.integers([-2])])
     values = export.emit("Unsqueeze", [export.name(1), export.integers([-1])])
     op = "GreaterOrEqual" if export.attributes_or_defaults()["side"] == "left" else "Greater"

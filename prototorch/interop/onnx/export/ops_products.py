@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from prototorch.graph.ir import Value
-from prototorch.interop.onnx.export.walker import NodeExport, OpWalker, exports_op
+from prototorch.interop.onnx.export.walker import OpExport, OpWalker, exports_op
 from prototorch.interop.symbolic_batch import BatchMultiple
 from prototorch.ops.windows import dilated_size
 
 
 @exports_op("matmul")
-def _matmul(export: NodeExport) -> None:
+def _matmul(export: OpExport) -> None:
     names, attributes = [], export.attributes
     for index, flag in enumerate(("transpose_a", "transpose_b")):
         name, rank = export.name(index), len(export.dims(index))
@@ -25,23 +25,23 @@ def _matmul(export: NodeExport) -> None:
 
 
 @exports_op("add")
-def _add(export: NodeExport) -> None:
+def _add(export: OpExport) -> None:
     """The sum; with a product or a convolution that nothing else reads its bias."""
     for index in (0, 1):
         product, bias = export.inputs[index], export.inputs[1 - index]
         if product.producer in export.walker.product_nodes and export.walker.joins_bias(product, bias):
             assert product.producer is not None
-            write_product(NodeExport(export.walker, product.producer, export.scope), bias, export.node.outputs[0])
+            write_product(OpExport(export.walker, product.producer, export.scope), bias, export.node.outputs[0])
             return
     export.result("Add", export.elementwise_inputs())
 
 
 @exports_op("conv", "conv_input_grad")
-def _conv(export: NodeExport) -> None:
+def _conv(export: OpExport) -> None:
     write_product(export, None, export.node.outputs[0])
 
 
-def write_product(export: NodeExport, bias: Value | None, result: Value) -> None:
+def write_product(export: OpExport, bias: Value | None, result: Value) -> None:
     """A convolution, a transposed one or a product of matrices, with its bias."""
     names = [export.name(0), export.name(1)]
     if bias is not None:
@@ -61,7 +61,7 @@ def write_product(export: NodeExport, bias: Value | None, result: Value) -> None
                   attributes | {"pads": onnx_pads(pads)}, value=result)  # fmt: skip
 
 
-def _transposed_pads(export: NodeExport) -> tuple[list[tuple[int, int]], list[int]]:
+def _transposed_pads(export: OpExport) -> tuple[list[tuple[int, int]], list[int]]:
     """What is cut off the full output at both ends, and what is added at its end."""
     given, pads, extras = export.attributes, [], []
     sizes = zip(given["size"], export.inputs[0].shape[2:], export.inputs[1].shape[2:], given["strides"],
@@ -92,12 +92,12 @@ def onnx_pads(pads: Sequence[tuple[int, int]]) -> list[int]:
 
 
 @exports_op("max_pool")
-def _max_pool(export: NodeExport) -> None:
+def _max_pool(export: OpExport) -> None:
     export.result("MaxPool", [export.name(0)], _window_attributes(export))
 
 
 @exports_op("avg_pool")
-def _avg_pool(export: NodeExport) -> None:
+def _avg_pool(export: OpExport) -> None:
     name, attributes = export.name(0), _window_attributes(export)
     if export.attributes_or_defaults()["include_pad"]:
         pads = export.attributes["pads"]
@@ -111,7 +111,7 @@ def _avg_pool(export: NodeExport) -> None:
     export.result("AveragePool", [name], attributes)
 
 
-def _window_attributes(export: NodeExport) -> dict[str, Any]:
+def _window_attributes(export: OpExport) -> dict[str, Any]:
     """The windows; the last one's reach beyond the end is written as padding where ``ceil_mode`` could be read in two
     ways."""
     given = export.attributes
@@ -131,7 +131,7 @@ def _window_attributes(export: NodeExport) -> dict[str, Any]:
 
 
 @exports_op("batch_norm_inference")
-def _batch_norm(export: NodeExport) -> None:
+def _batch_norm(export: OpExport) -> None:
     rank = len(export.dims())
     axis = export.attributes_or_defaults()["axis"] % rank
     parameters = [export.name(i) for i in range(1, 5)]
@@ -146,7 +146,7 @@ def _batch_norm(export: NodeExport) -> None:
 
 
 @exports_op("layer_norm", since=17)
-def _layer_norm(export: NodeExport) -> None:
+def _layer_norm(export: OpExport) -> None:
     rank = len(export.dims())
     axis = export.attributes["axis"]
     over = sorted(a % rank for a in ([axis] if isinstance(axis, int) else axis))
@@ -162,7 +162,7 @@ def _layer_norm(export: NodeExport) -> None:
 
 
 @exports_op("group_norm")
-def _group_norm(export: NodeExport) -> None:
+def _group_norm(export: OpExport) -> None:
     dims, groups = export.dims(), export.attributes["groups"]
     epsilon = {"epsilon": float(export.attributes["eps"])}
     channels = export.inputs[0].shape[1]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.interop.onnx.export.ops_elementwise import onnx_dtype
-from prototorch.interop.onnx.export.walker import NodeExport, exports_op, not_expressible
+from prototorch.interop.onnx.export.walker import OpExport, exports_op, not_expressible
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim
 from prototorch.ops.reduce import normalize_axes
 
@@ -21,7 +21,7 @@ not_expressible(
 
 
 @exports_op("reshape")
-def _reshape(export: NodeExport) -> None:
+def _reshape(export: OpExport) -> None:
     dims, out = export.dims(), export.output_dims
     if dims == out:
         export.walker.bind(export.node.outputs[0], export.name(0))
@@ -34,12 +34,12 @@ def _reshape(export: NodeExport) -> None:
 
 
 @exports_op("transpose")
-def _transpose(export: NodeExport) -> None:
+def _transpose(export: OpExport) -> None:
     export.result("Transpose", [export.name(0)], {"perm": list(export.attributes["order"])})
 
 
 @exports_op("slice")
-def _slice(export: NodeExport) -> None:
+def _slice(export: OpExport) -> None:
     axes, starts, stops, steps = [], [], [], []
     wanted = (export.attributes[k] for k in ("start", "stop", "step"))
     for axis, (n, start, stop, step) in enumerate(zip(export.dims(), *wanted, strict=True)):
@@ -54,7 +54,7 @@ def _slice(export: NodeExport) -> None:
 
 
 @exports_op("flip")
-def _flip(export: NodeExport) -> None:
+def _flip(export: OpExport) -> None:
     axis = export.attributes["axis"]
     axes = [axis] if isinstance(axis, int) else list(axis)
     export.result("Slice", [export.name(0), *flip_arguments(export, axes)])
@@ -67,7 +67,7 @@ def flip_arguments(export: Any, axes: Sequence[int]) -> list[str]:
 
 
 @exports_op("pad")
-def _pad(export: NodeExport) -> None:
+def _pad(export: OpExport) -> None:
     pads = export.attributes["pads"]
     mode = export.attributes_or_defaults()["mode"]
     amounts = export.integers([a for a, _ in pads] + [b for _, b in pads])
@@ -80,7 +80,7 @@ def _pad(export: NodeExport) -> None:
 
 
 @exports_op("broadcast_to")
-def _broadcast_to(export: NodeExport) -> None:
+def _broadcast_to(export: OpExport) -> None:
     dims, out = export.dims(), export.output_dims
     lead: tuple[Dim, ...] = (1,) * (len(out) - len(dims))
     repeated = [1 if n == m else m for n, m in zip(lead + dims, out, strict=True)]
@@ -88,22 +88,22 @@ def _broadcast_to(export: NodeExport) -> None:
 
 
 @exports_op("take")
-def _take(export: NodeExport) -> None:
+def _take(export: OpExport) -> None:
     export.result("Gather", [export.name(0), _indices(export, 1)])
 
 
 @exports_op("static_gather")
-def _static_gather(export: NodeExport) -> None:
+def _static_gather(export: OpExport) -> None:
     positions = export.integers(export.attributes["indices"])
     export.result("Gather", [export.name(0), positions], {"axis": export.attributes["axis"]})
 
 
 @exports_op("take_along_axis")
-def _take_along_axis(export: NodeExport) -> None:
+def _take_along_axis(export: OpExport) -> None:
     export.result("GatherElements", [export.name(0), _indices(export, 1)], {"axis": -1})
 
 
-def _indices(export: NodeExport, index: int) -> str:
+def _indices(export: OpExport, index: int) -> str:
     """An input as indices: int32 or int64."""
     if export.inputs[index].dtype in ("int32", "int64"):
         return export.name(index)
@@ -111,7 +111,7 @@ def _indices(export: NodeExport, index: int) -> str:
 
 
 @exports_op("one_hot")
-def _one_hot(export: NodeExport) -> None:
+def _one_hot(export: OpExport) -> None:
     column = export.emit("Unsqueeze", [_indices(export, 0), export.integers([-1])])
     if export.inputs[0].dtype == "int32":
         column = export.emit("Cast", [column], {"to": onnx_dtype("int64")})
@@ -120,20 +120,20 @@ def _one_hot(export: NodeExport) -> None:
 
 
 @exports_op("argmax", "argmin")
-def _arg_extremum(export: NodeExport) -> None:
+def _arg_extremum(export: OpExport) -> None:
     op = "ArgMax" if export.node.op.name == "argmax" else "ArgMin"
     found = export.emit(op, [export.name(0)], {"axis": export.attributes["axis"], "keepdims": 0})
     export.result("Cast", [found], {"to": onnx_dtype("int32")})
 
 
 @exports_op("cumsum")
-def _cumsum(export: NodeExport) -> None:
+def _cumsum(export: OpExport) -> None:
     axis = export.constant(np.array(export.attributes["axis"], np.int64), "axis")
     export.result("CumSum", [export.name(0), axis], {"reverse": int(export.attributes_or_defaults()["reverse"])})
 
 
 @exports_op("any", "all")
-def _bool_reduction(export: NodeExport) -> None:
+def _bool_reduction(export: OpExport) -> None:
     op = "ReduceMax" if export.node.op.name == "any" else "ReduceMin"
     numbers = export.emit("Cast", [export.name(0)], {"to": onnx_dtype("int32")})
     found = export.emit(op, *_reduction_arguments(export, numbers, 18))
@@ -147,7 +147,7 @@ _REDUCTIONS = {"sum": ("ReduceSum", 13, ""), "mean": ("ReduceMean", 18, "GlobalA
 
 
 @exports_op(*_REDUCTIONS)
-def _reduction(export: NodeExport) -> None:
+def _reduction(export: OpExport) -> None:
     op, since, pooling = _REDUCTIONS[export.node.op.name]
     dims, given = export.dims(), export.attributes_or_defaults()
     if pooling and len(dims) > 2 and normalize_axes(given["axis"], len(dims)) == tuple(range(2, len(dims))):
@@ -159,7 +159,7 @@ def _reduction(export: NodeExport) -> None:
     export.result(op, *_reduction_arguments(export, export.name(0), since))
 
 
-def _reduction_arguments(export: NodeExport, name: str, since: int) -> tuple[list[str], dict[str, Any]]:
+def _reduction_arguments(export: OpExport, name: str, since: int) -> tuple[list[str], dict[str, Any]]:
     given = export.attributes_or_defaults()
     axes = normalize_axes(given["axis"], len(export.dims()))
     keep = {"keepdims": int(given["keepdims"])}
@@ -169,7 +169,7 @@ def _reduction_arguments(export: NodeExport, name: str, since: int) -> tuple[lis
 
 
 @exports_op("top_k")
-def _top_k(export: NodeExport) -> None:
+def _top_k(export: OpExport) -> None:
     values, indices = export.node.outputs
     names = [export.walker.output_name(values, f"{export.scope}/TopK"), export.builder.unique_name("TopK/indices")]
     export.builder.emit("TopK", [export.name(0), export.integers([export.attributes["k"]])], names, export.scope)

@@ -14,7 +14,7 @@ from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export.graph_builder import GraphBuilder
 from prototorch.interop.onnx.export.layer_table import LayerExport, exports_layer
 from prototorch.interop.onnx.export.ops_shape import flip_arguments
-from prototorch.interop.onnx.export.walker import NodeExport, OpWalker, exports_op, keeps_op
+from prototorch.interop.onnx.export.walker import OpExport, OpWalker, exports_op, keeps_op
 from prototorch.interop.onnx.recurrent_gates import ACTIVATIONS, to_onnx_gates
 from prototorch.interop.symbolic_batch import record_function
 from prototorch.layers.recurrent import fused_activation_name
@@ -155,7 +155,7 @@ _OWN = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": 
 
 
 @exports_op("lstm_sequence", "gru_sequence", "simple_rnn_sequence")
-def _scan(export: NodeExport) -> None:
+def _scan(export: OpExport) -> None:
     """A Scan over the steps, whose body is the cell; a step that the mask leaves out keeps the states."""
     op: Any = export.node.op
     attributes = dict(export.node.attrs)

@@ -15,15 +15,15 @@ from prototorch.interop.onnx.op_pairs import pair_by_our_op
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, live_nodes
 from prototorch.ops.core import Op
 
-__all__ = ["NodeExport", "OpWalker", "exports_op", "inexpressible_ops", "keeps_op", "not_expressible"]
+__all__ = ["OpExport", "OpWalker", "exports_op", "inexpressible_ops", "keeps_op", "not_expressible"]
 
-OpExporter = Callable[["NodeExport"], None]
+OpExporter = Callable[["OpExport"], None]
 _EXPORTERS: dict[str, tuple[OpExporter, int]] = {}  # with the first opset that has what it writes
 _NOT_EXPRESSIBLE: dict[str, str] = {}
 
 
 def exports_op(*names: str, since: int = 1) -> Callable[[OpExporter], OpExporter]:
-    """Register how these of our ops are written, from an opset on; the function emits nodes by its `NodeExport`.
+    """Register how these of our ops are written, from an opset on; the function emits nodes by its `OpExport`.
 
     An op with a row in `op_pairs` is written so for opsets before that of the row. A composite op is written as the ops
     that it is made of where there is no entry for the opset.
@@ -132,7 +132,7 @@ class OpWalker:
             return
         if all(v in self.constants for v in node.outputs):
             return
-        export = NodeExport(self, node, scope)
+        export = OpExport(self, node, scope)
         pair = pair_by_our_op(node.op.name)
         if pair is not None and pair.since <= self.builder.opset:
             export.result(pair.op, export.elementwise_inputs(), pair.node_attributes(export.attributes_or_defaults()))
@@ -173,7 +173,7 @@ class OpWalker:
         return plain and self.known_array(node.inputs[1]) is not None and array.shape == (product.shape[1],)
 
 
-class NodeExport:
+class OpExport:
     """One op that is being written: what it reads, and how it adds nodes."""
 
     def __init__(self, walker: OpWalker, node: Node, scope: str):

@@ -8,9 +8,9 @@ from typing import Any
 from prototorch import layers
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.torch.layer_table import (
-    LayerSite,
     ModuleCall,
     TorchLayer,
+    TorchLayerExport,
     in_torch,
     module_call,
     single_module,
@@ -20,8 +20,10 @@ from prototorch.layers.windows import Pads, resolve_padding
 
 
 @in_torch(layers.Dense)
-def _dense(site: LayerSite) -> TorchLayer:
-    return single_module(module_call("Linear", site.shape[-1], site.layer.units, **without_bias(site.layer.use_bias)))
+def _dense(export: TorchLayerExport) -> TorchLayer:
+    return single_module(
+        module_call("Linear", export.shape[-1], export.layer.units, **without_bias(export.layer.use_bias))
+    )
 
 
 def without_bias(use_bias: bool) -> dict[str, Any]:
@@ -30,14 +32,14 @@ def without_bias(use_bias: bool) -> dict[str, Any]:
 
 
 @in_torch(layers.Embedding)
-def _embedding(site: LayerSite) -> TorchLayer:
-    call = module_call("Embedding", site.layer.input_dim, site.layer.output_dim)
+def _embedding(export: TorchLayerExport) -> TorchLayer:
+    call = module_call("Embedding", export.layer.input_dim, export.layer.output_dim)
     return single_module(call, before=lambda t, x: x.long())
 
 
 @in_torch(layers.PositionEmbedding)
-def _positions(site: LayerSite) -> TorchLayer:
-    (rows, length), steps = site.weight_shapes["position_embeddings"], site.shape[1]
+def _positions(export: TorchLayerExport) -> TorchLayer:
+    (rows, length), steps = export.weight_shapes["position_embeddings"], export.shape[1]
     call = module_call("Embedding", rows, length)
     if steps == rows:
         return TorchLayer(lambda t, m, x: x + m("").weight, {"": call})
@@ -72,32 +74,34 @@ def split_padding(pads: Pads, value: float = 0.0) -> tuple[tuple[int, ...], Any]
     return (0,) * len(pads), lambda t, x: t.F.pad(x, flat, **options)
 
 
-def _convolution(site: LayerSite, filters: int, groups: int, bias: bool) -> tuple[ModuleCall, Any]:
+def _convolution(export: TorchLayerExport, filters: int, groups: int, bias: bool) -> tuple[ModuleCall, Any]:
     """A convolution, and the padding before it where it needs one."""
-    layer = site.layer
-    pads = resolve_padding(layer.padding, site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
+    layer = export.layer
+    pads = resolve_padding(layer.padding, export.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
     inside, before = split_padding(pads)
     options = window_options(stride=layer.strides, padding=inside, dilation=layer.dilation_rate, groups=groups)
-    return module_call(f"Conv{site.rank}d", site.shape[1], filters, plain_sizes(layer.kernel_size), **options,
+    return module_call(f"Conv{export.rank}d", export.shape[1], filters, plain_sizes(layer.kernel_size), **options,
                        **without_bias(bias)), before  # fmt: skip
 
 
 @in_torch(layers.Conv1D, layers.Conv2D, layers.Conv3D)
-def _conv(site: LayerSite) -> TorchLayer:
-    return single_module(*_convolution(site, site.layer.filters, site.layer.groups, site.layer.use_bias))
+def _conv(export: TorchLayerExport) -> TorchLayer:
+    return single_module(*_convolution(export, export.layer.filters, export.layer.groups, export.layer.use_bias))
 
 
 @in_torch(layers.DepthwiseConv1D, layers.DepthwiseConv2D)
-def _depthwise(site: LayerSite) -> TorchLayer:
-    channels = site.shape[1]
-    return single_module(*_convolution(site, channels * site.layer.depth_multiplier, channels, site.layer.use_bias))
+def _depthwise(export: TorchLayerExport) -> TorchLayer:
+    channels = export.shape[1]
+    return single_module(
+        *_convolution(export, channels * export.layer.depth_multiplier, channels, export.layer.use_bias)
+    )
 
 
 @in_torch(layers.SeparableConv1D, layers.SeparableConv2D)
-def _separable(site: LayerSite) -> TorchLayer:
-    wide = site.shape[1] * site.layer.depth_multiplier
-    first, before = _convolution(site, wide, site.shape[1], False)
-    second = module_call(f"Conv{site.rank}d", wide, site.layer.filters, 1, **without_bias(site.layer.use_bias))
+def _separable(export: TorchLayerExport) -> TorchLayer:
+    wide = export.shape[1] * export.layer.depth_multiplier
+    first, before = _convolution(export, wide, export.shape[1], False)
+    second = module_call(f"Conv{export.rank}d", wide, export.layer.filters, 1, **without_bias(export.layer.use_bias))
 
     def compute(t: Any, m: Any, x: Any) -> Any:
         return m("pointwise")(m("depthwise")(x if before is None else before(t, x)))
@@ -106,14 +110,14 @@ def _separable(site: LayerSite) -> TorchLayer:
 
 
 @in_torch(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
-def _conv_transpose(site: LayerSite) -> TorchLayer:
-    layer, rank = site.layer, site.rank
+def _conv_transpose(export: TorchLayerExport) -> TorchLayer:
+    layer, rank = export.layer, export.rank
     paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
     extras = layer.output_padding or (None,) * rank
-    axes = zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
+    axes = zip(export.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
     sizes, pads = zip(*(transposed_conv_shape(*one) for one in axes), strict=True)
-    full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in
-                  zip(site.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)]  # fmt: skip
+    windows = zip(export.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)
+    full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in windows]
     # the end of what PyTorch's module gives, cut off evenly at both ends and with what it adds at the end
     inside = tuple(a for a, _ in pads) if all(a + n >= size - a for (a, _), size, n in
                                               zip(pads, full_sizes, sizes, strict=True)) else (0,) * rank  # fmt: skip
@@ -124,7 +128,7 @@ def _conv_transpose(site: LayerSite) -> TorchLayer:
         raise NotExpressibleError("an output that reaches further beyond its windows than a stride")
     options = window_options(stride=layer.strides, padding=inside, output_padding=more, groups=layer.groups,
                              dilation=layer.dilation_rate)  # fmt: skip
-    call = module_call(f"ConvTranspose{rank}d", site.shape[1], layer.filters, plain_sizes(layer.kernel_size),
+    call = module_call(f"ConvTranspose{rank}d", export.shape[1], layer.filters, plain_sizes(layer.kernel_size),
                        **options, **without_bias(layer.use_bias))  # fmt: skip
     got = [n - 2 * p + extra for n, p, extra in zip(full_sizes, inside, more, strict=True)]
     starts = [a - p for (a, _), p in zip(pads, inside, strict=True)]

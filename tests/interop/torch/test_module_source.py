@@ -18,7 +18,7 @@ from torch import nn
 import prototorch as pt
 from prototorch.engine.harness.case import Case, cases
 from prototorch.errors import UsageError
-from prototorch.interop.torch.source_names import MODULE_ATTRIBUTES, attribute_name, variable_name
+from prototorch.interop.torch.codegen.identifiers import MODULE_ATTRIBUTES, attribute_name, variable_name
 from prototorch.interop.writers import write_model
 from prototorch.interop.writers.output_format import ModelToWrite
 from prototorch.model.load import model_from_text

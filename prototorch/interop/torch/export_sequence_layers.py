@@ -6,8 +6,8 @@ from typing import Any
 
 from prototorch import layers
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch.entries_products import without_bias
-from prototorch.interop.torch.layer_table import LayerSite, TorchLayer, in_torch, module_call
+from prototorch.interop.torch.export_dense_conv_layers import without_bias
+from prototorch.interop.torch.layer_table import TorchLayer, TorchLayerExport, in_torch, module_call
 from prototorch.interop.torch.layouts import attention_projections
 
 
@@ -35,10 +35,10 @@ def _kind(layer: Any) -> tuple[str, dict[str, Any]]:
 
 
 @in_torch(layers.LSTM, layers.GRU, layers.SimpleRNN)
-def _recurrent(site: LayerSite) -> TorchLayer:
-    layer = site.layer
+def _recurrent(export: TorchLayerExport) -> TorchLayer:
+    layer = export.layer
     kind, options = _kind(layer)
-    call = module_call(kind, site.shape[2], layer.units, **options, **without_bias(layer.use_bias), batch_first=True)
+    call = module_call(kind, export.shape[2], layer.units, **options, **without_bias(layer.use_bias), batch_first=True)
 
     def compute(t: Any, m: Any, x: Any, *first: Any) -> Any:
         x = x.flip(1) if layer.go_backwards else x
@@ -60,18 +60,18 @@ def _run(t: Any, m: Any, x: Any, first: list[Any]) -> tuple[Any, Any]:
 
 
 @in_torch(layers.Bidirectional)
-def _bidirectional(site: LayerSite) -> TorchLayer:
-    layer = site.layer
+def _bidirectional(export: TorchLayerExport) -> TorchLayer:
+    layer = export.layer
     forward, backward = layer.directions()
     if type(forward) is not type(backward) or _kind(forward) != _kind(backward):
         raise NotExpressibleError("two layers of different kinds")
     if forward.go_backwards or (forward.units, forward.use_bias) != (backward.units, backward.use_bias):
         raise NotExpressibleError("two layers of different sizes, or the first of which goes backwards")
-    if len(site.shapes) > 1:
+    if len(export.shapes) > 1:
         raise NotExpressibleError("first states")
     kind, options = _kind(forward)
     units = forward.units
-    call = module_call(kind, site.shape[2], units, **options, **without_bias(forward.use_bias), batch_first=True,
+    call = module_call(kind, export.shape[2], units, **options, **without_bias(forward.use_bias), batch_first=True,
                        bidirectional=True)  # fmt: skip
 
     def compute(t: Any, m: Any, x: Any) -> Any:
@@ -98,15 +98,15 @@ def _merge(mode: str, a: Any, b: Any) -> Any:
 
 
 @in_torch(layers.MultiHeadAttention)
-def _attention(site: LayerSite) -> TorchLayer:
-    layer, shapes = site.layer, site.weight_shapes
+def _attention(export: TorchLayerExport) -> TorchLayer:
+    layer, shapes = export.layer, export.weight_shapes
     if layer.rotary is not None:
         raise NotExpressibleError("a rotary embedding of queries and keys")
     if layer.return_attention_scores:
         raise NotExpressibleError("return_attention_scores")
-    if len(site.shapes) > 3:
+    if len(export.shapes) > 3:
         raise NotExpressibleError("a mask as an input")
-    if layer.causal and len(site.shapes) > 1 and site.shapes[0][1] != site.shapes[1][1]:
+    if layer.causal and len(export.shapes) > 1 and export.shapes[0][1] != export.shapes[1][1]:
         raise NotExpressibleError("causal attention to a sequence of another length")
     layouts = attention_projections(layer, shapes)
     calls = {}

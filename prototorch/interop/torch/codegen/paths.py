@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prototorch.interop.torch.source_names import attribute_name, unique_name
+from prototorch.interop.torch.codegen.identifiers import attribute_name, unique_name
 
 __all__ = ["ModulePaths"]
 

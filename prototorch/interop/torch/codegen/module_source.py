@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototorch.graph.net import Net
-from prototorch.interop.torch.expressions import literal
-from prototorch.interop.torch.layer_table import ModuleCall
-from prototorch.interop.torch.source_blocks import (
+from prototorch.interop.torch.codegen.blocks import (
     BlockClass,
     ClassTable,
     SourceBlock,
@@ -18,9 +16,11 @@ from prototorch.interop.torch.source_blocks import (
     is_default,
     named_arguments,
 )
-from prototorch.interop.torch.source_items import net_items
-from prototorch.interop.torch.source_names import unique_name, variable_name
-from prototorch.interop.torch.source_steps import Definition, NetItems, SourceItem
+from prototorch.interop.torch.codegen.expressions import literal
+from prototorch.interop.torch.codegen.identifiers import unique_name, variable_name
+from prototorch.interop.torch.codegen.modules import net_items
+from prototorch.interop.torch.codegen.statements import Definition, NetItems, SourceItem
+from prototorch.interop.torch.layer_table import ModuleCall
 
 __all__ = ["torch_source"]
 

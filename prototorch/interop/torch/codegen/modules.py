@@ -22,16 +22,34 @@ from prototorch.interop.symbolic_batch import (
     record_net,
     sections,
 )
-from prototorch.interop.torch import entries_products, entries_sequences, entries_shapes, entries_windows
-from prototorch.interop.torch.expressions import SourceExpression, literal
-from prototorch.interop.torch.layer_table import LayerSite, TorchLayer, find_torch_layer, state_arrays
+from prototorch.interop.torch import (
+    export_dense_conv_layers,
+    export_pooling_layers,
+    export_sequence_layers,
+    export_shape_layers,
+)
+from prototorch.interop.torch.codegen.expressions import SourceExpression, literal
+from prototorch.interop.torch.codegen.paths import ModulePaths
+from prototorch.interop.torch.codegen.statements import (
+    SEQUENCES,
+    Definition,
+    NetItems,
+    StepWriter,
+    module_mark,
+    value_mark,
+)
+from prototorch.interop.torch.layer_table import TorchLayer, TorchLayerExport, find_torch_layer, state_arrays
 from prototorch.interop.torch.op_table import has_op
-from prototorch.interop.torch.source_paths import ModulePaths
-from prototorch.interop.torch.source_steps import SEQUENCES, Definition, NetItems, StepWriter, module_mark, value_mark
 from prototorch.layers.base import Layer
 from prototorch.spec import Spec
 
-__all__ = ["entries_products", "entries_sequences", "entries_shapes", "entries_windows", "net_items"]
+__all__ = [
+    "export_dense_conv_layers",
+    "export_pooling_layers",
+    "export_sequence_layers",
+    "export_shape_layers",
+    "net_items",
+]
 
 
 def net_items(net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]],
@@ -138,7 +156,7 @@ class _Collector:
         if not _reads_mask(section, layer, self.recording):
             try:
                 dims = tuple(self.recording.dims(self.recording.values[b]) for b in layer.bottoms)
-                torch_layer = find_torch_layer(LayerSite(layer.layer, shapes, dims))
+                torch_layer = find_torch_layer(TorchLayerExport(layer.layer, shapes, dims))
                 used = {name for layout in torch_layer.layouts for name in layout.ours}
                 if not used <= shapes.keys() or (earlier is not None and used):
                     torch_layer = None

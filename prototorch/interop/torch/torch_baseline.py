@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from prototorch.graph.net import Net
-from prototorch.interop.torch.live_loss import torch_losses
-from prototorch.interop.torch.live_net import torch_net
+from prototorch.interop.torch.torch_loss import torch_losses
+from prototorch.interop.torch.torch_module import torch_net
 from prototorch.spec import Spec
 from prototorch.train.loss_terms import LossTerm
 
 
-class TorchPeer:
+class TorchBaseline:
     """The net with the same weights; SGD with momentum in PyTorch's fused form, at a learning rate of 0.
 
     ``channels_last`` stores images and kernels in that memory format. PyTorch's number of threads is set for the

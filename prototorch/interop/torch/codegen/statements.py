@@ -12,10 +12,10 @@ from prototorch.graph.ir import Node, Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.symbolic_batch import Recording, live_nodes, record_function
-from prototorch.interop.torch.expressions import SourceExpression, literal
+from prototorch.interop.torch.codegen.expressions import SourceExpression, literal
+from prototorch.interop.torch.codegen.paths import ModulePaths
 from prototorch.interop.torch.layer_table import ModuleCall, TorchLayer
-from prototorch.interop.torch.op_table import OpSite, find_op, has_op
-from prototorch.interop.torch.source_paths import ModulePaths
+from prototorch.interop.torch.op_table import TorchOpExport, find_op, has_op
 from prototorch.layers.base import Layer
 from prototorch.ops.elementwise import where
 
@@ -75,7 +75,7 @@ class NetItems:
 
 
 class NetState(Protocol):
-    """What the steps of a net share while they are written: see `source_items`."""
+    """What the steps of a net share while they are written: see `codegen.modules`."""
 
     net: Net
     weights: Mapping[str, np.ndarray]
@@ -162,12 +162,12 @@ class StepWriter:
             if node.op.name == "full" and not node.attrs["shape"]:
                 self.collector.scalars[node.outputs[0]] = node.attrs["value"]
                 continue
-            site = OpSite(node, self.collector.recording, self._batch_size)
+            export = TorchOpExport(node, self.collector.recording, self._batch_size)
             inputs = [self._operand(v) for v in node.inputs]
             if node.op.name in SEQUENCES:
                 outputs = self._loop(node, inputs)
             elif has_op(node.op.name):
-                outputs = find_op(node.op.name)(self, site, *inputs)
+                outputs = find_op(node.op.name)(self, export, *inputs)
             else:
                 raise NotExpressibleError(f"PyTorch has no {node.op.name}, or it draws random numbers")
             for value, output in zip(node.outputs, outputs if isinstance(outputs, tuple) else (outputs,), strict=False):
@@ -273,7 +273,7 @@ class StepWriter:
         known: dict[Value, Any] = dict(local)
         for node in live_nodes(body.graph.nodes, body.outputs):
             inputs = [known[v] if v in known else np.asarray(v.array).item() for v in node.inputs]
-            made = find_op(node.op.name)(self, OpSite(node, body), *inputs)
+            made = find_op(node.op.name)(self, TorchOpExport(node, body), *inputs)
             for value, output in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=False):
                 known[value] = self.let(output, node.op.name)
         return [known[v] for v in body.outputs]

@@ -9,10 +9,10 @@ from prototorch.interop.weight_sets.declaration import describe_layers
 from prototorch.interop.weight_sets.registry import DeclaredSet
 from prototorch.interop.weight_sets.weights_block import Weights
 
-__all__ = ["adopt_set"]
+__all__ = ["assign_set"]
 
 
-def adopt_set(net: Net, declared: DeclaredSet, block: Weights) -> tuple[Net, str]:
+def assign_set(net: Net, declared: DeclaredSet, block: Weights) -> tuple[Net, str]:
     """The net with the preprocessing and the class names of a weight set, and the lines that say so.
 
     The names of the classes are left out where weights are, by ``except``: what the outputs mean is then not known.

@@ -13,7 +13,7 @@ from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, 
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch import live_loss, live_net
+from prototorch.interop.torch import torch_loss, torch_module
 from prototorch.interop.torch.layer_table import has_entry
 from prototorch.model.load import model_from_text
 from prototorch.spec import Spec
@@ -45,9 +45,9 @@ def test_a_translated_layer_gives_what_ours_gives(case: Case):
     shapes = tuple(s.shape for s in specs)
     if case.id in REFUSED or case.instance.own_settings():
         with pytest.raises(NotExpressibleError):
-            live_net.make_module(case.instance, own, shapes)
+            torch_module.make_module(case.instance, own, shapes)
         return
-    part = live_net.make_module(case.instance, own, shapes).eval()
+    part = torch_module.make_module(case.instance, own, shapes).eval()
     with torch.inference_mode():
         made = part(*map(torch.from_numpy, inputs))
     for mine, theirs in zip(ours.values(), made if isinstance(made, tuple) else (made,), strict=True):
@@ -60,7 +60,7 @@ def test_a_whole_net_agrees_and_trains_as_many_elements(name: str):
     program, specs = model.trainer.plan_cache, step_specs(model.net, 2)
     runner = program.executor(PREDICT, specs)
     inputs = make_synthetic_batch(program, runner.plan, specs)
-    twin = live_net.torch_net(model.net, specs, model.weights).eval()
+    twin = torch_module.torch_net(model.net, specs, model.weights).eval()
     with torch.inference_mode():
         theirs = twin(**{k: torch.from_numpy(v) for k, v in inputs.items()})
     for output, mine in runner(inputs).items():
@@ -71,7 +71,7 @@ def test_a_whole_net_agrees_and_trains_as_many_elements(name: str):
 
 def test_weights_that_are_shared_are_one_module():
     model = pt.load_model("siamese")
-    twin = live_net.torch_net(model.net, step_specs(model.net, 2), model.weights)
+    twin = torch_module.torch_net(model.net, step_specs(model.net, 2), model.weights)
     assert twin.steps[2][0] == twin.steps[6][0] == "layer tower/hidden"
 
 
@@ -82,7 +82,7 @@ def test_every_layer_that_is_not_translated_is_named():
         'Dense { name: "d"  units: 2  kernel_regularizer: L2 { l2: 0.1 } }\n'
     )
     with pytest.raises(UsageError) as told:
-        live_net.torch_net(model.net, {"a": Spec((2, 4, 6))}, model.weights)
+        torch_module.torch_net(model.net, {"a": Spec((2, 4, 6))}, model.weights)
     text = str(told.value)
     assert text.startswith("'odd' cannot be built in PyTorch here: GaussianNoise 'n': no module stands for it; ")
     assert "GRU 'g': reset_after: false" in text
@@ -126,7 +126,7 @@ def test_a_translated_loss_gives_what_ours_gives(text: str):
     elif kind == "binary":
         target = rng.integers(0, 2, shape).astype(np.float32)
     ours = model.evaluate(output, target, batch_size=4)["loss"]
-    work = live_loss.torch_losses(model.trainer.plan_cache.loss_terms)
+    work = torch_loss.torch_losses(model.trainer.plan_cache.loss_terms)
     theirs = work({"y": torch.from_numpy(output)}, {"y": torch.from_numpy(target)})
     assert float(theirs) == pytest.approx(ours, rel=1e-5)  # a mean of a few float32 numbers
 
@@ -135,4 +135,4 @@ def test_a_translated_loss_gives_what_ours_gives(text: str):
 def test_a_loss_that_is_not_translated_is_named(text: str):
     model = _with_loss([3], text)
     with pytest.raises(UsageError, match=r"the loss .* cannot be built in PyTorch here; --phase predict"):
-        live_loss.torch_losses(model.trainer.plan_cache.loss_terms)
+        torch_loss.torch_losses(model.trainer.plan_cache.loss_terms)

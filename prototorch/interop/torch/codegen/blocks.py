@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prototorch.interop.torch.codegen.identifiers import class_name, unique_name
+from prototorch.interop.torch.codegen.statements import Definition, NetItems, SourceItem
 from prototorch.interop.torch.layer_table import ModuleCall
-from prototorch.interop.torch.source_names import class_name, unique_name
-from prototorch.interop.torch.source_steps import Definition, NetItems, SourceItem
 
 __all__ = ["BlockCall", "BlockClass", "SourceBlock", "find_blocks"]
 

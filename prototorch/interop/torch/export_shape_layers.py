@@ -10,10 +10,10 @@ import numpy as np
 
 from prototorch import layers
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch.entries_products import flat_pads
+from prototorch.interop.torch.export_dense_conv_layers import flat_pads
 from prototorch.interop.torch.layer_table import (
-    LayerSite,
     TorchLayer,
+    TorchLayerExport,
     identity,
     in_torch,
     module_call,
@@ -24,10 +24,10 @@ _Function = Callable[[Any, Any, Any], Any]
 
 
 def _enter(kind: type[layers.Layer], work: Callable[..., Any]) -> None:
-    in_torch(kind)(lambda site: TorchLayer(work))
+    in_torch(kind)(lambda export: TorchLayer(work))
 
 
-in_torch(layers.Linear, layers.Activation)(lambda site: TorchLayer(identity))
+in_torch(layers.Linear, layers.Activation)(lambda export: TorchLayer(identity))
 _enter(layers.ReLU6, lambda t, m, x: t.F.relu6(x))
 _enter(layers.Sigmoid, lambda t, m, x: t.torch.sigmoid(x))
 _enter(layers.LogSigmoid, lambda t, m, x: t.F.logsigmoid(x))
@@ -43,8 +43,8 @@ _enter(layers.Exponential, lambda t, m, x: t.torch.exp(x))
 
 
 @in_torch(layers.ReLU)
-def _relu(site: LayerSite) -> TorchLayer:
-    slope, threshold, limit = site.layer.negative_slope, site.layer.threshold, site.layer.max_value
+def _relu(export: TorchLayerExport) -> TorchLayer:
+    slope, threshold, limit = export.layer.negative_slope, export.layer.threshold, export.layer.max_value
     if threshold == 0 and limit is None:
         if slope == 0:
             return TorchLayer(lambda t, m, x: t.F.relu(x))
@@ -59,43 +59,43 @@ def _relu(site: LayerSite) -> TorchLayer:
 
 
 @in_torch(layers.LeakyReLU)
-def _leaky_relu(site: LayerSite) -> TorchLayer:
-    slope = site.layer.negative_slope
+def _leaky_relu(export: TorchLayerExport) -> TorchLayer:
+    slope = export.layer.negative_slope
     return TorchLayer(lambda t, m, x: t.F.leaky_relu(x, slope))
 
 
 @in_torch(layers.ELU)
-def _elu(site: LayerSite) -> TorchLayer:
-    alpha = site.layer.alpha
+def _elu(export: TorchLayerExport) -> TorchLayer:
+    alpha = export.layer.alpha
     return TorchLayer(lambda t, m, x: t.F.elu(x, alpha))
 
 
 @in_torch(layers.CELU)
-def _celu(site: LayerSite) -> TorchLayer:
-    alpha = site.layer.alpha
+def _celu(export: TorchLayerExport) -> TorchLayer:
+    alpha = export.layer.alpha
     return TorchLayer(lambda t, m, x: t.F.celu(x, alpha))
 
 
 @in_torch(layers.GELU)
-def _gelu(site: LayerSite) -> TorchLayer:
-    options = {"approximate": "tanh"} if site.layer.approximate else {}
+def _gelu(export: TorchLayerExport) -> TorchLayer:
+    options = {"approximate": "tanh"} if export.layer.approximate else {}
     return TorchLayer(lambda t, m, x: t.F.gelu(x, **options))
 
 
 @in_torch(layers.PReLU)
-def _prelu(site: LayerSite) -> TorchLayer:
-    return single_module(module_call("PReLU", site.weight_shapes["alpha"][0]))
+def _prelu(export: TorchLayerExport) -> TorchLayer:
+    return single_module(module_call("PReLU", export.weight_shapes["alpha"][0]))
 
 
 @in_torch(layers.Softmax)
-def _softmax(site: LayerSite) -> TorchLayer:
-    axis = site.layer.axis
+def _softmax(export: TorchLayerExport) -> TorchLayer:
+    axis = export.layer.axis
     return TorchLayer(lambda t, m, x: t.torch.softmax(x, axis))
 
 
 @in_torch(layers.LogSoftmax)
-def _log_softmax(site: LayerSite) -> TorchLayer:
-    axis = site.layer.axis
+def _log_softmax(export: TorchLayerExport) -> TorchLayer:
+    axis = export.layer.axis
     return TorchLayer(lambda t, m, x: t.torch.log_softmax(x, axis))
 
 
@@ -103,50 +103,50 @@ def _log_softmax(site: LayerSite) -> TorchLayer:
 
 
 @in_torch(layers.Flatten)
-def _flatten(site: LayerSite) -> TorchLayer:
-    if len(site.shape) == 1:
+def _flatten(export: TorchLayerExport) -> TorchLayer:
+    if len(export.shape) == 1:
         return TorchLayer(lambda t, m, x: x.unsqueeze(1))
     return TorchLayer(lambda t, m, x: x.flatten(1))
 
 
 @in_torch(layers.Reshape)
-def _reshape(site: LayerSite) -> TorchLayer:
-    shape = site.layer.target_shape
+def _reshape(export: TorchLayerExport) -> TorchLayer:
+    shape = export.layer.target_shape
     return TorchLayer(lambda t, m, x: x.reshape(x.shape[0], *shape))
 
 
 @in_torch(layers.Permute)
-def _permute(site: LayerSite) -> TorchLayer:
-    order = (0, *site.layer.dims)
+def _permute(export: TorchLayerExport) -> TorchLayer:
+    order = (0, *export.layer.dims)
     return TorchLayer(lambda t, m, x: x.permute(*order))
 
 
 @in_torch(layers.RepeatVector)
-def _repeat_vector(site: LayerSite) -> TorchLayer:
-    count = site.layer.n
+def _repeat_vector(export: TorchLayerExport) -> TorchLayer:
+    count = export.layer.n
     return TorchLayer(lambda t, m, x: x.unsqueeze(1).expand(-1, count, -1))
 
 
 @in_torch(layers.ZeroPadding1D, layers.ZeroPadding2D, layers.ZeroPadding3D)
-def _zero_padding(site: LayerSite) -> TorchLayer:
-    flat = flat_pads(site.layer.padding)
+def _zero_padding(export: TorchLayerExport) -> TorchLayer:
+    flat = flat_pads(export.layer.padding)
     return TorchLayer(lambda t, m, x: t.F.pad(x, flat))
 
 
 @in_torch(layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D)
-def _upsampling(site: LayerSite) -> TorchLayer:
-    if getattr(site.layer, "interpolation", "nearest") != "nearest":
+def _upsampling(export: TorchLayerExport) -> TorchLayer:
+    if getattr(export.layer, "interpolation", "nearest") != "nearest":
         raise NotExpressibleError("another interpolation than nearest")
-    factors = [float(n) for n in site.layer.size]
-    factor = factors[0] if site.rank == 1 else tuple(factors)
+    factors = [float(n) for n in export.layer.size]
+    factor = factors[0] if export.rank == 1 else tuple(factors)
     return TorchLayer(lambda t, m, x: t.F.interpolate(x, scale_factor=factor))
 
 
 @in_torch(layers.Rescaling)
-def _rescaling(site: LayerSite) -> TorchLayer:
-    scale, offset = site.layer.scale, site.layer.offset
+def _rescaling(export: TorchLayerExport) -> TorchLayer:
+    scale, offset = export.layer.scale, export.layer.offset
     if len(scale) > 1 or len(offset) > 1:
-        shape = (-1, *(1,) * max(site.rank, 0))
+        shape = (-1, *(1,) * max(export.rank, 0))
         constants = {"scale": np.asarray(scale, np.float32).reshape(shape),
                      "offset": np.asarray(offset, np.float32).reshape(shape)}  # fmt: skip
         return TorchLayer(lambda t, m, x: x * m("").scale + m("").offset, constants=constants)
@@ -167,6 +167,6 @@ _enter(layers.Minimum, lambda t, m, *xs: reduce(t.torch.minimum, xs))
 
 
 @in_torch(layers.Concatenate)
-def _concatenate(site: LayerSite) -> TorchLayer:
-    axis = site.layer.axis
+def _concatenate(export: TorchLayerExport) -> TorchLayer:
+    axis = export.layer.axis
     return TorchLayer(lambda t, m, *xs: t.torch.cat(list(xs), axis))

@@ -14,12 +14,25 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch import entries_products, entries_sequences, entries_shapes, entries_windows
-from prototorch.interop.torch.layer_table import LayerSite, ModuleCall, TorchLayer, find_torch_layer
+from prototorch.interop.torch import (
+    export_dense_conv_layers,
+    export_pooling_layers,
+    export_sequence_layers,
+    export_shape_layers,
+)
+from prototorch.interop.torch.layer_table import ModuleCall, TorchLayer, TorchLayerExport, find_torch_layer
 from prototorch.spec import Spec
 
-__all__ = ["LayerModule", "TorchNet", "entries_products", "entries_sequences", "entries_shapes", "entries_windows",
-           "make_module", "torch_net"]  # fmt: skip
+__all__ = [
+    "LayerModule",
+    "TorchNet",
+    "export_dense_conv_layers",
+    "export_pooling_layers",
+    "export_sequence_layers",
+    "export_shape_layers",
+    "make_module",
+    "torch_net",
+]  # fmt: skip
 
 
 class _Functions:
@@ -83,7 +96,7 @@ def make_module(layer: Any, weights: Mapping[str, np.ndarray], shapes: tuple[tup
     for name in type(layer).specs():
         if name.endswith(("regularizer", "constraint")) and getattr(layer, name) is not None:
             raise NotExpressibleError(name)
-    torch_layer = find_torch_layer(LayerSite(layer, {n: tuple(w.shape) for n, w in weights.items()}, shapes))
+    torch_layer = find_torch_layer(TorchLayerExport(layer, {n: tuple(w.shape) for n, w in weights.items()}, shapes))
     module = LayerModule(torch_layer)
     for layout in torch_layer.layouts:
         arrays = [weights[name] for name in layout.ours]

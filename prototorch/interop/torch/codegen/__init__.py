@@ -1,0 +1,1 @@
+"""A net as the source text of a PyTorch module."""
