@@ -11,9 +11,9 @@ from prototorch.cli.options import ALLOW_READ, EXCEPT
 from prototorch.data.data_block import Data
 from prototorch.data.sources import describe_source
 from prototorch.errors import UsageError
-from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.model.load import find_model_file, is_saved, load_model
 from prototorch.model.model import Model
+from prototorch.model.weights_block import Weights
 
 __all__ = ["add_device_overrides", "allowed_folders", "open_model", "print_data_paths", "warn_untrained"]
 

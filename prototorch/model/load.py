@@ -17,10 +17,10 @@ from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
 from prototorch.interop.matching.assign import assign_match
-from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.tokenizer import Tokenizer
 from prototorch.model.model import Model
+from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.schema.block_source import find_span
 from prototorch.schema.python_function import custom_objects as use_custom_objects

@@ -22,14 +22,13 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, net_symbols
 from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.matching.rules_file import as_rules
 from prototorch.interop.weight_sets.opening import is_saved_file
-from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.interop.writers import write_model
 from prototorch.interop.writers.output_format import ModelToWrite
 from prototorch.layers.base import Layer
 from prototorch.layers.layer_output import set_layer_model
 from prototorch.model.call import call_net
+from prototorch.model.rules_file import as_rules
 from prototorch.model.structure import (
     attribute_error,
     check_layers,
@@ -54,6 +53,7 @@ from prototorch.model.weights import (
     weights_of_file,
     write_weights,
 )
+from prototorch.model.weights_block import Weights
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, NamedWeights, Variables
 from prototorch.schema.neutral_arguments import explain_arguments

@@ -21,7 +21,7 @@ from prototorch.interop.matching.match import Match
 from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.weight_sets.assign_to_model import assign_set
 from prototorch.interop.weight_sets.opening import OpenedWeights, find_owner, open_weights
-from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
 from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded

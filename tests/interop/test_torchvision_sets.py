@@ -12,7 +12,7 @@ import pytest
 import prototorch as pt
 from prototorch.errors import WeightsError
 from prototorch.interop.weight_sets.registry import find_set, list_sets, sets_of_model
-from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.model.weights_block import Weights
 from tests.interop.torchvision_nets import photo, save_state, torchvision_module, torchvision_net
 
 SETS = {one.weights.name: one for one in list_sets()}

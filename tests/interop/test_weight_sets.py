@@ -17,7 +17,7 @@ from prototorch.graph.probe import trace_net
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, list_sets, read_sets
-from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.model.weights_block import Weights
 from tests.interop.torchvision_nets import photo, save_state, torchvision_net
 
 SETS = {one.weights.name: one for one in list_sets()}
@@ -287,7 +287,9 @@ def test_every_shipped_text_is_a_function():
                                              ("googlenet", "googlenet_torchvision")])  # fmt: skip
 def test_pretrained_gives_the_model_that_the_set_belongs_to(name: str, model: str, monkeypatch):
     calls = []
-    monkeypatch.setattr("prototorch.model.shipped.load_model", lambda *args, **options: calls.append((args, options)))
+    monkeypatch.setattr(
+        "prototorch.interop.shipped_models.load_model", lambda *args, **options: calls.append((args, options))
+    )
     getattr(pt.models, name)(pretrained=True)
     getattr(pt.models, name)(weights="DEFAULT", classes=3)
     getattr(pt.models, name)()

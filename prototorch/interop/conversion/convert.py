@@ -13,9 +13,9 @@ from prototorch.engine.storage.atomic_write import rename_durably, write_bytes
 from prototorch.errors import FileError, UsageError
 from prototorch.interop.conversion.pairs import rules_text
 from prototorch.interop.conversion.sources import ConversionSource, WeightOptions, open_source
-from prototorch.interop.matching.rules_file import as_rules
 from prototorch.interop.writers import find_output_format, output_formats
 from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.model.rules_file import as_rules
 
 __all__ = ["Conversion", "convert"]
 

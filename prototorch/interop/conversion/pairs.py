@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototorch.interop.matching import Match
 from prototorch.interop.matching.file_layers import split_name
-from prototorch.interop.matching.rules_file import format_rules
+from prototorch.model.rules_file import format_rules
 
 __all__ = ["rules_text"]
 

@@ -18,14 +18,14 @@ from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 from prototorch.interop.matching import Match, match_weights
 from prototorch.interop.matching.report import load_report
-from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import read_weights
 from prototorch.interop.text_generation import NamePolicy, generate_text
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.opening import open_weights
-from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.model.load import check_text_file, find_model_file, is_saved, load_model, make_model
 from prototorch.model.model import Model
+from prototorch.model.name_rules import Rules
+from prototorch.model.weights_block import Weights
 from prototorch.text.dialects import find_dialect
 from prototorch.text.reader import read_file
 from prototorch.text.syntax_tree import Field, to_value_node

@@ -20,9 +20,9 @@ from prototorch.interop.matching.file_layers import split_name
 from prototorch.interop.matching.net_layers import NetLayer, find_net_layers
 from prototorch.interop.matching.pairing import Assignment, Mismatch, Pairing
 from prototorch.interop.matching.renaming import Renaming
-from prototorch.interop.matching.rules import MapRule, Rules
 from prototorch.interop.matching.systems import candidate_tables, choose_table
 from prototorch.interop.weight_file import WeightFile
+from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.patterns import check_patterns, includes, matches_below
 
 __all__ = ["Match", "match_weights"]

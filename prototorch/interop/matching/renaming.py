@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from prototorch.errors import UsageError
 from prototorch.interop.matching.file_layers import Parts, split_name
-from prototorch.interop.matching.rules import MapRule, Rules
+from prototorch.model.name_rules import MapRule, Rules
 
 __all__ = ["Renaming"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from prototorch.graph.net import Net
 from prototorch.interop.weight_sets.declaration import describe_layers
 from prototorch.interop.weight_sets.registry import DeclaredSet
-from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.model.weights_block import Weights
 
 __all__ = ["assign_set"]
 

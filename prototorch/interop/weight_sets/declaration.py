@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prototorch.interop.matching.rules import Rules
 from prototorch.layers.base import Layer
+from prototorch.model.name_rules import Rules
 from prototorch.schema import Block, example, field
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
@@ -27,7 +27,7 @@ class WeightSet(Block):
     model: str = field(doc="Name of the model text that the weights belong to.")
     replaces: str | None = field(
         None,
-        doc="Name of the model for which `prototorch.model.shipped` gives this one when pretrained weights are wanted.",
+        doc="Name of the model for which `prototorch.interop.shipped_models` gives this one when pretrained weights are wanted.",
     )
     address: str = field(doc="URL of the file: https:, or file: for one on this machine.")
     digest: str | None = field(

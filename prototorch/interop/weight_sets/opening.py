@@ -12,13 +12,13 @@ from prototorch.errors import FileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
 from prototorch.interop.layouts import layout_table
-from prototorch.interop.matching.rules import Rules
 from prototorch.interop.readers import formats, read_weights
 from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
-from prototorch.interop.weight_sets.weights_block import Weights
+from prototorch.model.name_rules import Rules
+from prototorch.model.weights_block import Weights
 
 __all__ = ["OpenedWeights", "find_owner", "is_saved_file", "open_weights"]
 

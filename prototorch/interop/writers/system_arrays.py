@@ -11,8 +11,8 @@ from prototorch.graph.net import Net
 from prototorch.interop.layouts import NotExpressibleError, layout_table
 from prototorch.interop.matching.file_layers import Parts, split_name
 from prototorch.interop.matching.renaming import Renaming
-from prototorch.interop.matching.rules import MapRule, Rules
 from prototorch.interop.weight_sets.registry import sets_of_net
+from prototorch.model.name_rules import MapRule, Rules
 
 __all__ = ["find_system", "system_arrays"]
 

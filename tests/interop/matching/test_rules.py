@@ -9,8 +9,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from prototorch.errors import FileError, TextError, UsageError, WeightsError
-from prototorch.interop.matching.rules_file import as_rules, format_rules
 from prototorch.model.load import model_from_text
+from prototorch.model.rules_file import as_rules, format_rules
 
 
 def _model(layers: int = 3):

@@ -25,10 +25,10 @@ from prototorch.interop.keras.config_import.sequence_import import sequence_laye
 from prototorch.interop.keras.config_import.site import IMPORTS, Site
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.matching import match_weights
-from prototorch.interop.matching.rules import MapRule, Rules
 from prototorch.interop.readers import read_weights
 from prototorch.interop.weight_file import WeightFile
 from prototorch.layers.base import Layer
+from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.names import to_name
 
 __all__ = ["import_config", "import_file"]

@@ -13,9 +13,9 @@ from typing import Any
 from prototorch.base.package_files import shipped_models
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.interop.weight_sets.registry import list_sets, sets_of_model
-from prototorch.interop.weight_sets.weights_block import Weights
 from prototorch.model.load import load_model
 from prototorch.model.model import Model
+from prototorch.model.weights_block import Weights
 
 PRETRAINED = "imagenet"  # the alias of the set that pretrained=True stands for
 

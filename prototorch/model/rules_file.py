@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from prototorch.errors import UsageError
-from prototorch.interop.matching.rules import MapRule, Rules
+from prototorch.model.name_rules import MapRule, Rules
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document
 from prototorch.text.syntax_tree import Body, Field

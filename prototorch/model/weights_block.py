@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from prototorch.errors import UsageError
-from prototorch.interop.matching.rules import Rules
+from prototorch.model.name_rules import Rules
 from prototorch.schema import Block, ListOf, example, field
 from prototorch.schema.block_source import find_span
 from prototorch.schema.patterns import Pattern
