@@ -57,6 +57,16 @@ ENTRIES = {
             'random': (('RandomUniform', {'aliases': ('uniform',)}), ('RandomNormal', {'aliases': ('normal',)}), ('SparseNormal', {}), ('PositiveUnitBall', {}), ('TruncatedNormal', {}), ('VarianceScaling', {}), ('GlorotUniform', {'aliases': ('xavier_uniform',)}), ('GlorotNormal', {'aliases': ('xavier_normal',)}), ('HeUniform', {'aliases': ('kaiming_uniform',)}), ('HeNormal', {'aliases': ('kaiming_normal',)}), ('LecunUniform', {}), ('LecunNormal', {}), ('Orthogonal', {'aliases': ('OrthogonalInitializer',)})),
         },
     },
+    'WeightReader': {
+        'interop': {
+            'model_files': (('READER', {}),),
+        },
+    },
+    'ModelWriter': {
+        'interop': {
+            'model_files': (('WRITER', {}),),
+        },
+    },
     'layer': {
         'layers': {
             'activation': (('Linear', {'aliases': ('identity',)}), ('ReLU', {}), ('ReLU6', {}), ('LeakyReLU', {}), ('Sigmoid', {}), ('LogSigmoid', {}), ('HardSigmoid', {}), ('Tanh', {}), ('Softplus', {}), ('Softsign', {}), ('Exponential', {'aliases': ('exp',)}), ('Softmax', {}), ('LogSoftmax', {}), ('Activation', {})),
@@ -221,6 +231,7 @@ BASES = {
     'prototorch.metrics.f_score': {'_FScore': 'metric'},
     'prototorch.metrics.loss_metric': {'LossAsMetric': 'metric'},
     'prototorch.metrics.precision_recall': {'_ThresholdMetric': 'metric'},
+    'prototorch.model.foreign_files': {'WeightReader': 'WeightReader', 'ModelWriter': 'ModelWriter'},
     'prototorch.optimizers.adam': {'_MomentOptimizer': 'optimizer'},
     'prototorch.optimizers.base': {'Optimizer': 'optimizer'},
     'prototorch.optimizers.schedules.base': {'Schedule': 'schedule'},
@@ -240,6 +251,7 @@ FILES = {
     'cuda': ('__init__', 'array_namespace', 'availability', 'backend', 'cudart', 'cupy_device', 'device', 'device_kind', 'device_report', 'device_sources', 'devices', 'driver', 'dry_run_device', 'fake_device', 'fake_device_array', 'graph_capture', 'host_writer', 'memory', 'packages', 'pinned_pool', 'random', 'stream_context', 'stream_kernel', 'tensor_types'),
     'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
+    'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'serialization', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),

@@ -31,8 +31,11 @@ class CaffeDialect(TextDialect):
         """See `TextDialect.read_net` and `prototorch.caffe.interop.net_text.caffe_document`."""
         net_text = importlib.import_module("prototorch.caffe.interop.net_text")
         document, net = net_text.caffe_document(path, params, overrides, report, allow_solver)
-        match = importlib.import_module("prototorch.caffe.interop.prediction_weights").match_prediction_net
-        return ForeignNet(document, partial(match, net), net)
+        return ForeignNet(document, partial(_match_weights, net), net)
+
+
+def _match_weights(net: Any, path: str) -> Any:
+    return importlib.import_module("prototorch.caffe.interop.prediction_weights").match_weights(net, path)
 
 
 #: words: the fields of NetParameter that texts of ours do not have, and those that SolverParameter has beside them

@@ -16,7 +16,6 @@ from prototorch.graph.net import Net
 from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.trace import trace
-from prototorch.interop.matching.assign import assign_match
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.tokenizer import Tokenizer
 from prototorch.model.model import Model
@@ -123,8 +122,8 @@ def load_model(
         if weights is not None and weights is not False:
             model.weights_block = Weights.from_source(weights)
         if match is not None:
-            assign_match(match, model.weights)
-            warn_of_loaded(model.variables, fspath(match.file.path), slots=False)
+            match.assign(model.weights)
+            warn_of_loaded(model.variables, match.path, slots=False)
         elif weights is not None and weights is not False:
             assert model.weights_block is not None
             model.load_weights(model.weights_block, allow_download=allow_download or None)

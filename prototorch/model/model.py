@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,12 +23,9 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, net_symbols
 from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.weight_sets.opening import is_saved_file
-from prototorch.interop.writers import write_model
-from prototorch.interop.writers.output_format import ModelToWrite
 from prototorch.layers.base import Layer
 from prototorch.layers.layer_output import set_layer_model
-from prototorch.model.call import call_net
+from prototorch.model.foreign_files import ModelToWrite, model_writer, weight_reader
 from prototorch.model.rules_file import as_rules
 from prototorch.model.structure import (
     attribute_error,
@@ -44,11 +42,9 @@ from prototorch.model.structure import (
     unfreeze_in,
 )
 from prototorch.model.weights import (
-    assign_file,
     create_weights,
     input_specs,
     load_saved_weights,
-    match_file,
     warn_of_states,
     weights_of_file,
     write_weights,
@@ -168,7 +164,8 @@ class Model:
 
         Raises UsageError for another number of inputs, or for inputs of several kinds.
         """
-        return call_net(self.net, inputs, training, self._build)
+        call = importlib.import_module("prototorch.model.call")  # which imports the functions of tensors
+        return call.call_net(self.net, inputs, training, self._build)
 
     # ---------------------------------------------------------------- structure
 
@@ -674,20 +671,20 @@ class Model:
         if isinstance(path, Weights) and (rules is not None or except_):
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
-        if is_saved_file(block.source) and not (block.rules or block.except_ or system or by_order or data_format):
+        if block.is_saved_file and not (block.rules or block.except_ or system or by_order or data_format):
             return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
-        matched = match_file(block, self.net, self._weight_specs, by_name=by_name, skip_mismatch=skip_mismatch,
-                             system=system, by_order=by_order, allow_download=allow_download,
-                             data_format=data_format)  # fmt: skip
+        matched = weight_reader().match(block, self.net, self._weight_specs, by_name=by_name,
+                                        skip_mismatch=skip_mismatch, system=system, by_order=by_order,
+                                        allow_download=allow_download, data_format=data_format)  # fmt: skip
         if self._trainer is not None and matched.changes_preprocessing:
             self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
-        net, notes, report = assign_file(matched, self.net, self.weights)
+        net, notes, report = matched.assign(self.net, self.weights)
         self.weight_origin = matched.origin
         if notes:
             print(notes, file=sys.stderr)
         if net != self.net:
             self.set_preprocess(net.preprocess, net.class_names)
-        warn_of_loaded(self.variables, matched.source.file.path, slots=False)
+        warn_of_loaded(self.variables, matched.path, slots=False)
         return report
 
     @explain_arguments(aliases={"filepath": "path"})
@@ -709,4 +706,4 @@ class Model:
         check_path(path, "model.onnx")
         model = ModelToWrite(self.net, dict(self.weights), self.to_text(), class_names(self.net, self.fit_block),
                              dict(shapes or {}), dict(self.weight_origin))  # fmt: skip
-        return write_model(fspath(path), model, format, **options)
+        return model_writer().write(fspath(path), model, format, **options)

@@ -5,34 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import NamedTuple
 
 import numpy as np
 
 from prototorch.engine.storage import checkpoint
 from prototorch.engine.storage.load_report import LoadReport
-from prototorch.errors import UsageError, WeightsError
+from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.matching import match_weights
-from prototorch.interop.matching.assign import assign_match
-from prototorch.interop.matching.match import Match
-from prototorch.interop.matching.report import check_match, load_report
-from prototorch.interop.weight_sets.assign_to_model import assign_set
-from prototorch.interop.weight_sets.opening import OpenedWeights, find_owner, open_weights
 from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
 from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
 
 __all__ = [
-    "MatchedFile",
-    "assign_file",
     "create_weights",
     "input_specs",
     "load_saved_weights",
-    "match_file",
     "warn_of_states",
     "weights_of_file",
     "write_weights",
@@ -93,46 +83,3 @@ def load_saved_weights(
     report = checkpoint.load_weights_into(block.source, weights, by_name=by_name, skip_mismatch=skip_mismatch)
     warn_of_loaded(variables, block.source, slots=False)
     return report
-
-
-class MatchedFile(NamedTuple):
-    """A file of weights whose names and shapes have been matched with a net's; nothing is changed yet."""
-
-    source: OpenedWeights
-    match: Match
-    block: Weights
-
-    @property
-    def changes_preprocessing(self) -> bool:
-        """Whether the file is that of a weight set, whose preprocessing and class names the model takes over."""
-        return self.source.declared is not None
-
-    @property
-    def origin(self) -> dict[str, str]:
-        """The name and the licence of the weight set, for exports; empty for a file that belongs to none."""
-        declared = self.source.declared
-        return {} if declared is None else {"weights": declared.weights.name, "license": declared.weights.license}
-
-
-def match_file(block: Weights, net: Net, specs: Mapping[str, WeightSpec] | None, *, by_name: bool, skip_mismatch: bool,
-               system: str | None, by_order: bool, allow_download: bool | None,
-               data_format: str | None) -> MatchedFile:  # fmt: skip
-    """The file of a block, matched with the weights of a net. Arguments and errors: see `Model.load_weights`."""
-    source = open_weights(block, net, allow_download=allow_download, check=not (by_name or skip_mismatch))
-    match = match_weights(source.file, specs or trace_net(net, 1).weights, net, source.rules,
-                          system=system or source.system, by_order=by_order, except_=block.except_,
-                          data_format=data_format or source.data_format)  # fmt: skip
-    try:
-        check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
-    except WeightsError as error:
-        raise WeightsError(f"{error}{find_owner(source.file)}") from None
-    return MatchedFile(source, match, block)
-
-
-def assign_file(matched: MatchedFile, net: Net, weights: NamedWeights) -> tuple[Net, str, LoadReport]:
-    """Write the weights of a file; gives the net with what it takes over from a weight set, the lines that say so, and
-    the report."""
-    declared = matched.source.declared
-    net, notes = (net, "") if declared is None else assign_set(net, declared, matched.block)
-    assign_match(matched.match, weights)
-    return net, notes, load_report(matched.match)

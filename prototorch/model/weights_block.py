@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from prototorch.engine.storage.container import is_container
 from prototorch.errors import UsageError
 from prototorch.model.name_rules import Rules
 from prototorch.schema import Block, ListOf, example, field
@@ -65,3 +66,8 @@ class Weights(Block):
         """The folder of the text that names the source; None where the command line or Python does."""
         span = find_span(self, "source")
         return os.path.dirname(span.path) or "." if span is not None and os.path.isfile(span.path) else None
+
+    @property
+    def is_saved_file(self) -> bool:
+        """Whether the source is the path of a file of `Model.save`, and of no set."""
+        return "://" not in self.source and os.path.isfile(self.source) and is_container(self.source)

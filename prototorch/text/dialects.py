@@ -21,7 +21,8 @@ class ForeignNet:
     """The net of a text in another language.
 
     document: the net that predicts, in our language. match_weights: ``(path)`` -> which arrays of a weight file of the
-    other system are which weights of it, None for a file of any other system. source: the net as its dialect knows it.
+    other system are which weights of it, with ``path`` and ``assign(weights)``, which writes them into the weights by
+    name; None for a file of any other system. source: the net as its dialect knows it.
     """
 
     document: Document

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 import prototorch as pt
 from prototorch.errors import SnapshotError, UsageError
 from prototorch.interop.writers import find_output_format, write_model
-from prototorch.interop.writers.output_format import ModelToWrite
+from prototorch.model.foreign_files import ModelToWrite
 
 RNG = np.random.default_rng(11)
 ARRAYS = {

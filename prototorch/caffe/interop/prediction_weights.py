@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.interop.net_weights import match_caffe_net
 from prototorch.errors import ModelWarning, warn_user
+from prototorch.interop.matching.assign import assign_match
 from prototorch.interop.matching.match import Match
 from prototorch.interop.matching.report import check_match
 from prototorch.interop.readers import read_weights
 
-__all__ = ["match_prediction_net"]
+__all__ = ["PredictionWeights", "match_prediction_net", "match_weights"]
 
 _MAX_NAMES = 10  # names in a message
 
@@ -35,3 +38,24 @@ def match_prediction_net(net: CaffeNet, path: str | os.PathLike[str]) -> Match |
             ModelWarning,
         )
     return match
+
+
+class PredictionWeights(NamedTuple):
+    """A Caffe file matched with the net that predicts; nothing is changed yet."""
+
+    match: Match
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return os.fspath(self.match.file.path)
+
+    def assign(self, weights: Mapping[str, Any]) -> None:
+        """Write the file's arrays into the weights by name."""
+        assign_match(self.match, weights)
+
+
+def match_weights(net: CaffeNet, path: str | os.PathLike[str]) -> PredictionWeights | None:
+    """As `match_prediction_net`, for `prototorch.text.dialects.ForeignNet`."""
+    match = match_prediction_net(net, path)
+    return None if match is None else PredictionWeights(match)

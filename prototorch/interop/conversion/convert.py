@@ -14,7 +14,8 @@ from prototorch.errors import FileError, UsageError
 from prototorch.interop.conversion.pairs import rules_text
 from prototorch.interop.conversion.sources import ConversionSource, WeightOptions, open_source
 from prototorch.interop.writers import find_output_format, output_formats
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 from prototorch.model.rules_file import as_rules
 
 __all__ = ["Conversion", "convert"]

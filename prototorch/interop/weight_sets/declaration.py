@@ -27,7 +27,7 @@ class WeightSet(Block):
     model: str = field(doc="Name of the model text that the weights belong to.")
     replaces: str | None = field(
         None,
-        doc="Name of the model for which `prototorch.interop.shipped_models` gives this one when pretrained weights are wanted.",
+        doc="Name of the model for which `pt.models` gives this one when pretrained weights are wanted.",
     )
     address: str = field(doc="URL of the file: https:, or file: for one on this machine.")
     digest: str | None = field(

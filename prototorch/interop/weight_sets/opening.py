@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prototorch.base.terminal import escape_line
-from prototorch.engine.storage.container import is_container
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
@@ -20,7 +19,7 @@ from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_
 from prototorch.model.name_rules import Rules
 from prototorch.model.weights_block import Weights
 
-__all__ = ["OpenedWeights", "find_owner", "is_saved_file", "open_weights"]
+__all__ = ["OpenedWeights", "find_owner", "open_weights"]
 
 _SUFFIXES = (".pt", ".pth", ".bin", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".npy", ".onnx", ".nnp",
              ".caffemodel", ".proto")  # fmt: skip
@@ -46,11 +45,6 @@ class OpenedWeights:
     def data_format(self) -> str | None:
         """That of a Keras set's images, channels-last as in Keras' own models, where its file does not tell it."""
         return "channels_last" if self.system == "keras" and "data_format" not in self.file.metadata else None
-
-
-def is_saved_file(source: str) -> bool:
-    """Whether a source is the path of a file of `Model.save` and of no set."""
-    return "://" not in source and os.path.isfile(source) and is_container(source)
 
 
 def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None, check: bool = True) -> OpenedWeights:

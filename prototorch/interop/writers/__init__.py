@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any
 
 from prototorch.errors import UsageError, did_you_mean
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["find_output_format", "output_formats", "write_model"]
 

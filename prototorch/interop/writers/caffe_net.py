@@ -12,7 +12,8 @@ from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.net_writer import net_fields
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 from prototorch.text.writer import format_fields
 
 __all__ = ["FORMAT", "write_caffe_net"]

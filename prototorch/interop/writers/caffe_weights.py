@@ -13,7 +13,8 @@ from prototorch.caffe.text.message import Message
 from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.engine.storage.hdf5_image import encode_image
 from prototorch.errors import UsageError
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT"]
 

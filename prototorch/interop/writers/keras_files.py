@@ -12,7 +12,7 @@ from prototorch.interop.keras.file_contents import KerasWeights, TreeContents, v
 from prototorch.interop.keras.model_config import functional_config, layers_in_order
 from prototorch.interop.keras.model_layers import KerasLayer, keras_layers
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.writers.output_format import ModelToWrite
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["KerasContents", "keras_contents"]
 

@@ -7,7 +7,8 @@ import json
 from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.interop.keras.file_contents import KERAS_VERSION, legacy_contents
 from prototorch.interop.writers.keras_files import encode, keras_contents
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT"]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.errors import UsageError
 from prototorch.interop.writers.keras_files import keras_contents
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT"]
 

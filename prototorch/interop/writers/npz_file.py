@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototorch.engine.storage.atomic_write import write_bytes
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT"]
 

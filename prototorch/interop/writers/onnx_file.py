@@ -13,7 +13,8 @@ from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.graph.net_writer import net_fields
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export.model_writer import DEFAULT_OPSET, OnnxSettings, onnx_model
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
+from prototorch.model.foreign_files import ModelToWrite
 from prototorch.text.writer import format_fields
 
 __all__ = ["FORMAT", "onnx_metadata", "write_onnx"]

@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from prototorch.errors import UsageError, did_you_mean
-from prototorch.graph.net import Net
+from prototorch.model.foreign_files import ModelToWrite
 
-__all__ = ["ModelToWrite", "OutputFormat"]
-
-
-@dataclass(frozen=True)
-class ModelToWrite:
-    """A model for a writer.
-
-    weights: all weights of the net by name (``layer/weight``), in our layouts. text: the model as canonical text.
-    classes: the names of the classes, where they are known. shapes: of inputs whose sizes the text leaves open, without
-    the batch dimension. metadata: what else is known as text ("license", "author", "source").
-    """
-
-    net: Net
-    weights: Mapping[str, np.ndarray]
-    text: str = ""
-    classes: Sequence[str] = ()
-    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    metadata: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["OutputFormat"]
 
 
 @dataclass(frozen=True)

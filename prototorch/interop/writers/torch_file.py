@@ -18,8 +18,9 @@ import numpy as np
 from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.engine.storage.zip_writer import encode_zip
 from prototorch.errors import UsageError
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.interop.writers.system_arrays import system_arrays
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT", "write_arrays", "write_value"]
 

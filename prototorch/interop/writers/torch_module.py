@@ -6,8 +6,9 @@ import os
 
 from prototorch.engine.storage.atomic_write import write_bytes
 from prototorch.interop.torch.codegen.module_source import torch_source
-from prototorch.interop.writers.output_format import ModelToWrite, OutputFormat
+from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.interop.writers.torch_file import write_arrays
+from prototorch.model.foreign_files import ModelToWrite
 
 __all__ = ["FORMAT", "write_torch_module"]
 

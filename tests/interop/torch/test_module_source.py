@@ -20,7 +20,7 @@ from prototorch.engine.harness.case import Case, cases
 from prototorch.errors import UsageError
 from prototorch.interop.torch.codegen.identifiers import MODULE_ATTRIBUTES, attribute_name, variable_name
 from prototorch.interop.writers import write_model
-from prototorch.interop.writers.output_format import ModelToWrite
+from prototorch.model.foreign_files import ModelToWrite
 from prototorch.model.load import model_from_text
 from tests.interop.onnx.exported import assert_same, model_of, predictions, random_inputs, refusal_of, scatter_weights
 
