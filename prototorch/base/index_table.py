@@ -11,6 +11,20 @@ ENTRIES = {
             'database_dataset': (('FORMAT', {'kind': 'Datums', 'files': ('data.mdb', 'CURRENT'), 'magic': (16, b'\xde\xc0\xef\xbe')}),),
         },
     },
+    'LayoutTable': {
+        'caffe/interop': {
+            'layouts': (('LAYOUTS', {'system': 'caffe', 'separator': '/'}),),
+        },
+        'interop': {
+            'layouts': (('OWN_LAYOUTS', {'system': 'prototorch', 'separator': '/'}),),
+        },
+        'interop/keras': {
+            'layouts': (('LAYOUTS', {'system': 'keras', 'separator': '/'}),),
+        },
+        'interop/torch': {
+            'layouts': (('LAYOUTS', {'system': 'torch', 'ignored': ('num_batches_tracked',)}),),
+        },
+    },
     'command': {
         'cli/commands': {
             'check': (('check', {'help': 'Check the model in each FILE: syntax, fields, wiring, shapes, compile and fit. Prints every mistake with its\nline.'}),),
@@ -191,6 +205,7 @@ BASES = {
     'prototorch.engine.backends.devices': {'DeviceKind': 'DeviceKind'},
     'prototorch.initializers.base': {'Initializer': 'initializer'},
     'prototorch.initializers.random': {'_RandomInitializer': 'initializer'},
+    'prototorch.interop.layouts': {'LayoutTable': 'LayoutTable', '_OwnLayouts': 'LayoutTable'},
     'prototorch.layers.activation': {'ActivationLayer': 'layer'},
     'prototorch.layers.affine_norm': {'AffineNormLayer': 'layer'},
     'prototorch.layers.arithmetic': {'_Binary': 'layer'},
@@ -245,6 +260,7 @@ BASES = {
 FILES = {
     'caffe': ('__init__', 'blob', 'classifier', 'coord_map', 'cut_graph', 'data_layers', 'detector', 'dialect', 'draw', 'dummy_data', 'execution', 'host_layers', 'image_resize', 'io', 'label_checks', 'layer', 'layer_types', 'net', 'net_batches', 'net_indices', 'net_runner', 'net_spec', 'param_blob', 'python_layer', 'python_params', 'range_graph', 'range_plans', 'settings', 'snapshot_prefix', 'solver', 'solver_debug', 'solver_iteration', 'solver_log', 'solver_nets', 'solver_param', 'solver_snapshot', 'solver_step', 'solver_test', 'solver_update', 'timer', 'transformer'),
     'caffe/data': ('__init__', 'blob_source', 'conversion', 'database_data', 'database_dataset', 'database_summary', 'database_writer', 'databases', 'datum', 'file_search', 'hdf5_data', 'image_data', 'image_list', 'image_mean', 'image_records', 'images', 'leveldb_reader', 'lmdb_pages', 'lmdb_reader', 'lmdb_writer', 'mean_file', 'memory_data', 'opening', 'ordered_records', 'record_database', 'transform', 'window_data', 'window_list'),
+    'caffe/interop': ('__init__', 'backward_flags', 'blob_proto', 'blob_table', 'caffe_net', 'image_inputs', 'layouts', 'named_net', 'net_and_solver', 'net_text', 'net_weights', 'numbers', 'params', 'prediction_layers', 'prediction_weights', 'running_statistics', 'scale_layers', 'shape_settings', 'site', 'snapshot', 'solver_fields', 'solver_state', 'splits', 'stored_net', 'translate', 'wire'),
     'cli/commands': ('__init__', 'check', 'convert', 'data', 'devices', 'evaluate', 'fmt', 'generate', 'layers', 'predict', 'run', 'show', 'summary', 'time', 'warmup', 'weights'),
     'compiler': ('__init__', 'compiled_call', 'compiled_function', 'gradient', 'guards', 'host_function', 'own_code', 'plan_run', 'recorded_function', 'saved_function', 'saved_graph', 'signature', 'text_layers', 'trace', 'trace_result', 'traced_array'),
     'constraints': ('__init__', 'base', 'norms'),
@@ -252,6 +268,8 @@ FILES = {
     'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'serialization', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
+    'interop/keras': ('__init__', 'config_json', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_classes', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weights_file'),
+    'interop/torch': ('__init__', 'export_dense_conv_layers', 'export_pooling_layers', 'export_sequence_layers', 'export_shape_layers', 'layer_table', 'layouts', 'names', 'op_table', 'torch_baseline', 'torch_loss', 'torch_module'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),

@@ -1,13 +1,11 @@
 """How the weights of a layer are stored in another system: one table per system, read in both directions.
 
-A table maps each class of layers to a function of the layer and its weights' shapes that returns `WeightLayout`s. The
-table of a system is ``LAYOUTS`` in ``prototorch.interop.SYSTEM.layouts``.
+A table maps each class of layers to a function of the layer and its weights' shapes that returns `WeightLayout`s. A
+table at the top of a module is found by the name of its system.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.base.index import Extension, entries
 from prototorch.graph.net import Net
 from prototorch.interop.transforms import Transform
 from prototorch.layers.base import Layer
@@ -52,14 +51,15 @@ class WeightLayout:
 
 
 LayoutFunction = Callable[[Any, Shapes], Sequence[WeightLayout]]
-NetLayoutFunction = Callable[[Net, Shapes, Mapping[str, str]], Mapping[str, Sequence[WeightLayout]]]
+NetLayoutFunction = Callable[["LayoutTable", Net, Shapes, Mapping[str, str]], Mapping[str, Sequence[WeightLayout]]]
 
 
-class LayoutTable:
+class LayoutTable(Extension):
     """The layouts of one system: layer class -> layouts. Registering two for one class is an error.
 
     separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
     by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
+    net_layouts: the function of the method of this name, with the table as its first argument.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class LayoutTable:
         separator: str = ".",
         split_name: Callable[[str], tuple[str, ...]] | None = None,
         ignored: tuple[str, ...] = (),
+        net_layouts: NetLayoutFunction | None = None,
     ):
         self.system = system
         self.separator = separator
@@ -75,7 +76,7 @@ class LayoutTable:
         self.ignored = ignored
         self._functions: dict[type[Layer], LayoutFunction] = {}
         self._variants: dict[type[Layer], list[LayoutFunction]] = {}
-        self._net_function: NetLayoutFunction | None = None
+        self._net_function = net_layouts
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""
@@ -99,11 +100,6 @@ class LayoutTable:
 
         return register
 
-    def register_net(self, function: NetLayoutFunction) -> NetLayoutFunction:
-        """Register the function of `net_layouts`."""
-        self._net_function = function
-        return function
-
     def net_layouts(
         self, net: Net, shapes: Shapes, metadata: Mapping[str, str]
     ) -> Mapping[str, Sequence[WeightLayout]]:
@@ -112,7 +108,7 @@ class LayoutTable:
 
         shapes: of all weights of the net by name. metadata: of the file, see `WeightFile`.
         """
-        return {} if self._net_function is None else self._net_function(net, shapes, metadata)
+        return {} if self._net_function is None else self._net_function(self, net, shapes, metadata)
 
     def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
         """The layouts of a layer's weights; none for a layer without weights.
@@ -186,18 +182,12 @@ class _OwnLayouts(LayoutTable):
         return [WeightLayout((name,), (name,)) for name in shapes]
 
 
-_OWN_LAYOUTS = _OwnLayouts("prototorch", separator="/")
+OWN_LAYOUTS = _OwnLayouts(system="prototorch", separator="/")
 
 
 def layout_table(system: str) -> LayoutTable | None:
-    """The table of a system by its name ("torch", "keras", "prototorch"); None where there is none."""
-    if system == _OWN_LAYOUTS.system:
-        return _OWN_LAYOUTS
-    name = f"prototorch.interop.{system}"
-    if not system.isidentifier() or importlib.util.find_spec(name) is None:
-        return None
-    if importlib.util.find_spec(f"{name}.layouts") is None:
-        return None
-    table = importlib.import_module(f"{name}.layouts").LAYOUTS
-    assert isinstance(table, LayoutTable)
+    """The table of a system by its name ("torch", "keras", "prototorch", ...); None where there is none."""
+    table: LayoutTable | None = next(
+        (entry.load() for entry in entries(LayoutTable.__name__) if entry.facts["system"] == system), None
+    )
     return table

@@ -189,10 +189,10 @@ def test_json_has_no_numbers_that_json_does_not_know(capfd):
 
 
 def test_ctrl_c_before_training_says_so(shell, monkeypatch):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("prototorch.cli.commands.summary.summary", interrupted)
+    monkeypatch.setattr("prototorch.cli.actions.summary.run", interrupted)
     code, out, err = shell("summary", "mlp")
     assert code == 130
     assert out == ""

@@ -15,7 +15,7 @@ from prototorch.interop.transforms import ReshapeArray, Transform, TransposeArra
 
 __all__ = ["LAYOUTS"]
 
-LAYOUTS = LayoutTable("caffe", separator="/")
+LAYOUTS = LayoutTable(system="caffe", separator="/")
 _TRANSPOSED = TransposeArray((1, 0))
 
 

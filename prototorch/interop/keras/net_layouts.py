@@ -16,8 +16,7 @@ import numpy as np
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.keras.feature_orders import NetOrders, Order
-from prototorch.interop.keras.layer_layouts import LAYOUTS
-from prototorch.interop.layouts import WeightLayout
+from prototorch.interop.layouts import LayoutTable, WeightLayout
 from prototorch.interop.transforms import Arrays, Chain, Transform, TransposeArray
 from prototorch.layers.recurrent import RecurrentLayer
 
@@ -46,9 +45,9 @@ class ReorderArray(Transform):
 
 
 def net_layouts(
-    net: Net, weight_shapes: Mapping[str, tuple[int, ...]], metadata: Mapping[str, str]
+    table: LayoutTable, net: Net, weight_shapes: Mapping[str, tuple[int, ...]], metadata: Mapping[str, str]
 ) -> dict[str, Sequence[WeightLayout]]:
-    """The layouts that replace those of the table, by the names of the net's layers.
+    """The layouts that replace those of Keras' table, by the names of the net's layers.
 
     weight_shapes: of our weights by their full names. metadata: of the file; its ``data_format`` and ``flatten`` tell
     the order of its images and of what its Flatten makes of them, "channels_last" where they are missing.
@@ -62,7 +61,7 @@ def net_layouts(
         shapes = groups.get(node.weights_key, {})
         transforms = _transforms(node, shapes, orders, are_maps_last) if shapes else {}
         if transforms:
-            replaced[node.name] = [_with(layout, transforms) for layout in LAYOUTS.layouts(node.layer, shapes)]
+            replaced[node.name] = [_with(layout, transforms) for layout in table.layouts(node.layer, shapes)]
     return replaced
 
 

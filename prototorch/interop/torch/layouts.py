@@ -30,7 +30,7 @@ from prototorch.layers.rnn import cell_names, flat_cells
 
 __all__ = ["LAYOUTS", "attention_projections"]
 
-LAYOUTS = LayoutTable("torch", split_name=canonical_parts, ignored=("num_batches_tracked",))
+LAYOUTS = LayoutTable(system="torch", split_name=canonical_parts, ignored=("num_batches_tracked",))
 _TRANSPOSED = TransposeArray((1, 0))
 _Layouts = Sequence[WeightLayout]
 

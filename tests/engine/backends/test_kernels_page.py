@@ -31,7 +31,7 @@ def test_the_python_blocks_of_the_page_run_as_one_file(tmp_path, monkeypatch):
 
 
 def test_the_families_of_the_page_are_the_folders():
-    kernels = PAGE.parents[1] / "prototorch" / "backends" / "cpu" / "native" / "kernels"
+    kernels = PAGE.parents[1] / "prototorch" / "engine" / "backends" / "cpu" / "native" / "kernels"
     folders = {path.parent.name for path in kernels.glob("*/__init__.py")}
     table = PAGE.read_text().partition("| family |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == folders
