@@ -130,7 +130,7 @@ def test_no_step_of_a_convolutional_net_is_left_to_a_reference_implementation(mo
 def test_the_environment_chooses(monkeypatch):
     seen = []
     monkeypatch.setattr(device_kind, "cuda_backend", lambda settings, index: seen.append(settings.cudnn))
-    monkeypatch.setattr(devices, "_gpu_precision", lambda name, index: resolve_precision(name, gpu=True))
+    monkeypatch.setattr(device_kind, "_resolve_precision", lambda name, index: resolve_precision(name, gpu=True))
     for value in ("0", "1", ""):
         monkeypatch.setenv("PROTOTORCH_CUDNN", value)
         devices.backend_for("cuda")
