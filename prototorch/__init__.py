@@ -24,8 +24,8 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 _PUBLIC = {
     "load_model": ("prototorch.model.load", "load_model"),
     "read_weights": ("prototorch.interop.readers", "read_weights"),
-    "save": ("prototorch.interop.serialization", "save"),
-    "load": ("prototorch.interop.serialization", "load"),
+    "save": ("prototorch.utils.serialization", "save"),
+    "load": ("prototorch.utils.serialization", "load"),
     "models": ("prototorch.interop.shipped_models", ""),
     "generate": ("prototorch.model.generation", "generate"),
     "Weights": ("prototorch.model.weights_block", "Weights"),

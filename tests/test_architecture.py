@@ -11,21 +11,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "prototorch"
 
-#: The ranks, lowest first. A module belongs to the longest prefix of its name. It may import from lower ranks, and from
-#: modules of its own prefix.
-RANKS: tuple[tuple[str, ...], ...] = (
-    ("prototorch.base", "prototorch.engine"),
-    ("prototorch.errors", "prototorch.spec"),
+#: The ranks of the core, lowest first. A module belongs to the longest prefix of its name. It may import from lower
+#: ranks, and from modules of its own prefix.
+CORE: tuple[tuple[str, ...], ...] = (
+    ("prototorch.base.confusables", "prototorch.base.terminal", "prototorch.spec"),
+    ("prototorch.errors",),
+    ("prototorch.base",),
     ("prototorch.text", "prototorch.ops"),
-    ("prototorch.caffe.text",),
     ("prototorch.schema",),
+    ("prototorch.engine",),
     ("prototorch.data.safe_io",),
     ("prototorch.data.read_limits", "prototorch.data.fingerprint", "prototorch.data.columns",
      "prototorch.data.shuffling"),
     ("prototorch.data.dataset",),
     ("prototorch.data.token_dataset",),
     ("prototorch.tokenization",),
-    # ---- backends: the dispatch core, the CPU's levels, CUDA
+    # ---- backends: the dispatch core and the CPU's levels
     ("prototorch.engine.backends",),
     ("prototorch.engine.backends.core",),
     ("prototorch.engine.backends.cpu.worker_pool",),
@@ -39,7 +40,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
      "prototorch.engine.backends.cpu.native.kernels.pool", "prototorch.engine.backends.cpu.native.kernels.rnn"),
     ("prototorch.engine.backends.cpu.native.kernels",),
     ("prototorch.engine.backends.cpu.native.backend",),
-    ("prototorch.engine.backends.cpu", "prototorch.cuda"),
+    ("prototorch.engine.backends.cpu",),
     ("prototorch.engine.backends.devices",),
     # ----
     ("prototorch.initializers", "prototorch.regularizers", "prototorch.constraints"),
@@ -57,20 +58,13 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.graph.plan_printer", "prototorch.graph.executable"),
     ("prototorch.graph.graph_printer",),
     # ----
-    ("prototorch.interop.protobuf_reader",),
-    ("prototorch.caffe.interop.wire",),
-    ("prototorch.caffe.interop.blob_proto",),
     ("prototorch.data",),
     ("prototorch.runtime",),
     ("prototorch.runtime.variables",),
     ("prototorch.runtime.executor",),
-    ("prototorch.runtime.cuda_graph",),
     ("prototorch.runtime.plan_timing",),
     ("prototorch.eager",),
-    ("prototorch.autograd", "prototorch.cuda.devices", "prototorch.linalg", "prototorch.special"),
-    ("prototorch.cuda.memory", "prototorch.cuda.random", "prototorch.cuda.tensor_types"),
     ("prototorch.optimizers", "prototorch.losses"),
-    ("prototorch.nn",),
     ("prototorch.metrics",),
     ("prototorch.engine.storage",),
     # ---- train: declared blocks and parts, the plans of a step, the training loop
@@ -86,64 +80,92 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.evaluation",),
     ("prototorch.train.trainer",),
     ("prototorch.train.on_batch",),
-    # ---- PyTorch's face, as importable modules by its names
-    ("prototorch.utils", "prototorch.optim", "prototorch.func"),
-    ("prototorch.compiler",),
-    ("prototorch.static",),
-    # ---- files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
-    ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
-     "prototorch.interop.downloads"),
-    ("prototorch.interop.weight_file", "prototorch.interop.layouts", "prototorch.interop.imported_model",
-     "prototorch.interop.text_generation"),
-    ("prototorch.caffe.interop.running_statistics", "prototorch.caffe.interop.scale_layers"),
-    ("prototorch.interop.keras", "prototorch.interop.torch.names", "prototorch.caffe.interop.layouts",
-     "prototorch.caffe.interop.solver_state", "prototorch.caffe.interop.stored_net",
-     "prototorch.caffe.interop.caffe_net"),
-    ("prototorch.caffe.data",),  # above storage, which reads HDF5, and the codec of Caffe's messages
-    ("prototorch.caffe.interop.site",),
-    ("prototorch.caffe.interop.numbers",),
-    ("prototorch.caffe.interop.layers",),
-    ("prototorch.caffe.interop",),
-    ("prototorch.interop.onnx",),
-    ("prototorch.interop.onnx.op_pairs", "prototorch.interop.onnx.recurrent_gates",
-     "prototorch.interop.onnx.wire_format"),
-    ("prototorch.interop.onnx.tensors",),
-    ("prototorch.interop.onnx.model_file",),
-    ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch.layouts",
-     "prototorch.model.name_rules"),
-    ("prototorch.interop.matching",),
-    ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import",
-     "prototorch.caffe.interop.net_weights"),
-    ("prototorch.caffe.interop.snapshot", "prototorch.caffe.interop.prediction_weights"),
-    ("prototorch.caffe.interop.native.import_net",),
-    ("prototorch.interop.symbolic_batch",),
-    ("prototorch.interop.torch",),
-    ("prototorch.interop.onnx.export",),
-    ("prototorch.interop.onnx.importer",),
-    ("prototorch.interop.onnx.importer.model",),
-    ("prototorch.interop.writers", "prototorch.interop.importers"),
-    ("prototorch.interop",),
-    # ----
-    ("prototorch.model.keras_hints",),
-    ("prototorch.model", ),
+    # ---- the Keras-like face
+    ("prototorch.model.keras_hints", "prototorch.model.name_rules"),
+    ("prototorch.model",),
     ("prototorch.model.model",),
     ("prototorch.model.sequential",),
     ("prototorch.model.load",),
-    ("prototorch.model.fit_preconditions", "prototorch.interop.shipped_models", "prototorch.caffe"),
-    ("prototorch.interop.conversion",),
+    ("prototorch.model.fit_preconditions",),
     ("prototorch.model.diagnose", "prototorch.model.prediction", "prototorch.model.docs_pages"),
     ("prototorch.model.generation",),
-    ("prototorch.measure",),
     ("prototorch.engine.harness",),
     ("prototorch.testing",),
+)  # fmt: skip
+#: The wings by name, each with its ranks, and the wings that it may import.
+WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
+    "cuda": ((), (("prototorch.cuda",),)),
+    "pytorch": (("cuda", "interop"), (
+        ("prototorch.autograd", "prototorch.cuda.devices", "prototorch.linalg", "prototorch.special"),
+        ("prototorch.cuda.memory", "prototorch.cuda.random", "prototorch.cuda.tensor_types"),
+        ("prototorch.nn",),
+        ("prototorch.utils", "prototorch.optim", "prototorch.func"),
+        ("prototorch.compiler",),
+        ("prototorch.static",),
+    )),
+    # files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
+    "interop": ((), (
+        ("prototorch.interop.protobuf_reader",),
+        ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
+         "prototorch.interop.downloads"),
+        ("prototorch.interop.weight_file",),
+        ("prototorch.interop.layouts", "prototorch.interop.imported_model",
+         "prototorch.interop.text_generation"),
+        ("prototorch.interop.keras", "prototorch.interop.torch.names"),
+        ("prototorch.interop.onnx",),
+        ("prototorch.interop.onnx.op_pairs", "prototorch.interop.onnx.recurrent_gates",
+         "prototorch.interop.onnx.wire_format"),
+        ("prototorch.interop.onnx.tensors",),
+        ("prototorch.interop.onnx.model_file",),
+        ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch.layouts"),
+        ("prototorch.interop.matching",),
+        ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import"),
+        ("prototorch.interop.symbolic_batch",),
+        ("prototorch.interop.torch",),
+        ("prototorch.interop.onnx.export",),
+        ("prototorch.interop.onnx.importer",),
+        ("prototorch.interop.onnx.importer.model",),
+        ("prototorch.interop.writers", "prototorch.interop.importers"),
+        ("prototorch.interop",),
+        ("prototorch.interop.conversion",),
+    )),
+    "caffe": (("interop",), (
+        ("prototorch.caffe.text",),
+        ("prototorch.caffe.interop.wire",),
+        ("prototorch.caffe.interop.blob_proto",),
+        ("prototorch.caffe.interop.running_statistics", "prototorch.caffe.interop.scale_layers"),
+        ("prototorch.caffe.interop.layouts",
+         "prototorch.caffe.interop.solver_state", "prototorch.caffe.interop.stored_net",
+         "prototorch.caffe.interop.caffe_net"),
+        ("prototorch.caffe.data",),  # above storage, which reads HDF5, and the codec of Caffe's messages
+        ("prototorch.caffe.interop.site",),
+        ("prototorch.caffe.interop.numbers",),
+        ("prototorch.caffe.interop.layers",),
+        ("prototorch.caffe.interop",),
+        ("prototorch.caffe.interop.net_weights",),
+        ("prototorch.caffe.interop.snapshot", "prototorch.caffe.interop.prediction_weights"),
+        ("prototorch.caffe.interop.native.import_net",),
+        ("prototorch.caffe.interop.formats",),
+        ("prototorch.caffe",),
+    )),
+}  # fmt: skip
+#: What uses the core and the wings.
+TOP: tuple[tuple[str, ...], ...] = (
+    ("prototorch.measure",),
     ("prototorch",),
     ("prototorch.cli",),
     ("prototorch.__main__",),
-)  # fmt: skip
+)
 #: What is known to break a rule below and is to go.
 KNOWN_CIRCLES: list[list[str]] = []
 KNOWN_PRIVATE: set[str] = set()
-RANK_OF = {prefix: rank for rank, prefixes in enumerate(RANKS) for prefix in prefixes}
+#: each wing's name and rank, and those of the core ("") and of what uses both ("top"), by the prefix of a module's name
+PLACES = {
+    prefix: (part, rank)
+    for part, ranks in (("", CORE), ("top", TOP), *((wing, ranks) for wing, (_, ranks) in WINGS.items()))
+    for rank, prefixes in enumerate(ranks)
+    for prefix in prefixes
+}
 
 
 def _dotted(path: Path) -> str:
@@ -156,7 +178,7 @@ MODULES = {_dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 def _prefix(module: str) -> str:
     """The longest prefix of a module's name that has a rank."""
-    while module not in RANK_OF:
+    while module not in PLACES:
         module = module.rpartition(".")[0]
     return module
 
@@ -178,14 +200,23 @@ def _imports(path: Path) -> list[tuple[int, str]]:
     return [(line, name) for line, name in found if name.partition(".")[0] == "prototorch"]
 
 
+def _may_import(source: str, target: str) -> bool:
+    """Whether modules of a prefix may import those of another one."""
+    (part, rank), (target_part, target_rank) = PLACES[source], PLACES[target]
+    if part == target_part:
+        return target_rank < rank
+    return part == "top" or target_part == "" or (part != "" and target_part in WINGS[part][0])
+
+
 def test_imports_point_down():
+    """In the core and in each wing from lower ranks; no wing is imported by the core or by a wing that must not."""
     upward = []
     for module, path in MODULES.items():
-        mine = _prefix(module)
-        for line, target in _imports(path):
-            theirs = _prefix(target)
-            if theirs != mine and RANK_OF[theirs] >= RANK_OF[mine]:
-                upward.append(f"{path.relative_to(ROOT)}:{line}: {mine} imports {target}")
+        source = _prefix(module)
+        for line, imported in _imports(path):
+            target = _prefix(imported)
+            if target != source and not _may_import(source, target):
+                upward.append(f"{path.relative_to(ROOT)}:{line}: {source} imports {imported}")
     assert upward == []
 
 

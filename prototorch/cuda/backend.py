@@ -14,7 +14,7 @@ import numpy as np
 
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.cupy_device import CupyDevice
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.dry_run_device import DryRunDevice
 from prototorch.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.cuda.executor.device_mirror import DeviceMirror

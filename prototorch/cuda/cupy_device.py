@@ -13,7 +13,7 @@ import numpy as np
 
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.availability import query_driver
-from prototorch.cuda.device import MemoryUsage, format_bytes, out_of_memory_error
+from prototorch.cuda.device_protocol import MemoryUsage, format_bytes, out_of_memory_error
 from prototorch.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
 from prototorch.cuda.graph_capture import release_later
 from prototorch.cuda.packages import install_command

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.cuda.array_namespace import CapturableNamespace
-from prototorch.cuda.device import ALIGNMENT, MemoryUsage, out_of_memory_error
+from prototorch.cuda.device_protocol import ALIGNMENT, MemoryUsage, out_of_memory_error
 from prototorch.cuda.device_sources import LossCheckState
 from prototorch.cuda.fake_device_array import DeviceArray, stream_work
 from prototorch.engine.backends.precision import ExecutionSettings

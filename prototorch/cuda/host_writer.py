@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 
 __all__ = ["HostWriter"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.cuda.device import MemoryUsage
+from prototorch.cuda.device_protocol import MemoryUsage
 from prototorch.cuda.devices import gpu_backend, is_available, resolve_index
 
 __all__ = ["empty_cache", "max_memory_allocated", "mem_get_info", "memory_allocated", "memory_reserved",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.cuda.device import format_bytes
+from prototorch.cuda.device_protocol import format_bytes
 from prototorch.engine.backends import host_memory
 from prototorch.errors import ResourceError
 

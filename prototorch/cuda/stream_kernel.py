@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.engine.backends.registry import KernelFn
 
 __all__ = ["BoundStreamKernel", "StreamKernel"]

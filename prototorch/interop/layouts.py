@@ -7,7 +7,7 @@ table at the top of a module is found by the name of its system.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from prototorch.base.index import Extension, entries
 from prototorch.graph.net import Net
 from prototorch.interop.transforms import Transform
+from prototorch.interop.weight_file import WeightFile
 from prototorch.layers.base import Layer
 
 __all__ = ["LayoutTable", "NotExpressibleError", "Transform", "WeightLayout", "layout_table"]
@@ -52,6 +53,7 @@ class WeightLayout:
 
 LayoutFunction = Callable[[Any, Shapes], Sequence[WeightLayout]]
 NetLayoutFunction = Callable[["LayoutTable", Net, Shapes, Mapping[str, str]], Mapping[str, Sequence[WeightLayout]]]
+FileAdapter = Callable[[WeightFile, Container[str]], WeightFile]
 
 
 class LayoutTable(Extension):
@@ -59,7 +61,8 @@ class LayoutTable(Extension):
 
     separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
     by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
-    net_layouts: the function of the method of this name, with the table as its first argument.
+    net_layouts: the function of the method of this name, with the table as its first argument. adapt_file: that of the
+    method of this name.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class LayoutTable(Extension):
         split_name: Callable[[str], tuple[str, ...]] | None = None,
         ignored: tuple[str, ...] = (),
         net_layouts: NetLayoutFunction | None = None,
+        adapt_file: FileAdapter | None = None,
     ):
         self.system = system
         self.separator = separator
@@ -77,6 +81,7 @@ class LayoutTable(Extension):
         self._functions: dict[type[Layer], LayoutFunction] = {}
         self._variants: dict[type[Layer], list[LayoutFunction]] = {}
         self._net_function = net_layouts
+        self._file_adapter = adapt_file
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""
@@ -109,6 +114,11 @@ class LayoutTable(Extension):
         shapes: of all weights of the net by name. metadata: of the file, see `WeightFile`.
         """
         return {} if self._net_function is None else self._net_function(self, net, shapes, metadata)
+
+    def adapt_file(self, file: WeightFile, layers: Container[str]) -> WeightFile:
+        """A file of the system with the layers that nets of ours have in the place of several of its own; layers: the
+        names of those with weights in the net."""
+        return file if self._file_adapter is None else self._file_adapter(file, layers)
 
     def layouts(self, layer: Layer, shapes: Shapes) -> Sequence[WeightLayout]:
         """The layouts of a layer's weights; none for a layer without weights.

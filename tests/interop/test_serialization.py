@@ -131,4 +131,4 @@ def test_load_stays_a_function_when_models_are_loaded():
     from prototorch.model.load import load_model
 
     assert pt.load_model is load_model
-    assert pt.load.__module__ == "prototorch.interop.serialization"
+    assert pt.load.__module__ == "prototorch.utils.serialization"

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from prototorch import layers
 from prototorch.caffe.interop.running_statistics import RunningStatistics
-from prototorch.caffe.interop.scale_layers import SCALE
+from prototorch.caffe.interop.scale_layers import SCALE, join_and_rename_layers
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, Shapes, WeightLayout
 from prototorch.interop.transforms import ReshapeArray, Transform, TransposeArray
 
 __all__ = ["LAYOUTS"]
 
-LAYOUTS = LayoutTable(system="caffe", separator="/")
+LAYOUTS = LayoutTable(system="caffe", separator="/", adapt_file=join_and_rename_layers)
 _TRANSPOSED = TransposeArray((1, 0))
 
 

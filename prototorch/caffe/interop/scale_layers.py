@@ -11,7 +11,7 @@ from prototorch.caffe.text.message import Message
 from prototorch.interop.weight_file import StoredLayer, WeightFile
 from prototorch.schema.names import to_name
 
-__all__ = ["SCALE", "join_scale_layers", "rename_layers"]
+__all__ = ["SCALE", "join_and_rename_layers", "join_scale_layers", "rename_layers"]
 
 #: what the blobs of a Scale layer are called below the BatchNorm that it follows
 SCALE = "scale"
@@ -92,3 +92,8 @@ def _scale_by_name(file: WeightFile, norm: StoredLayer, by_name: dict[str, Store
         if fits and name != norm.name:
             return scale
     return None
+
+
+def join_and_rename_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
+    """`join_scale_layers`, then `rename_layers`."""
+    return rename_layers(join_scale_layers(file, layers), layers)

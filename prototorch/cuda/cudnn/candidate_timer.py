@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.graph_capture import capture_graph
 
 __all__ = ["CandidateTimer"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.cuda.cudnn.graph_desc import GraphDesc
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.engine.backends.precision import numpy_dtype
 
 __all__ = ["make_trial_arrays"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.executor.device_mirror import DeviceMirror
 from prototorch.cuda.executor.input_staging import InputStaging
 from prototorch.cuda.executor.loss_check import MAX_REPORT_LAG, REPORT_INTERVAL, DeviceLossCheck

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.pinned_pool import PinnedPool
 from prototorch.engine.backends.cpu.worker_pool import parallel_for
 from prototorch.engine.backends.executor import check_input_shape

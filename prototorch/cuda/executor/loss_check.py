@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototorch.cuda.device import CudaDevice
+from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.device_sources import LossCheckState
 from prototorch.engine.backends.executable_plan import GUARD
 from prototorch.engine.backends.executor import LossGuard

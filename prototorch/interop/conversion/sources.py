@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.caffe.interop.shape_settings import shape_settings
 from prototorch.data.safe_io import printable_path
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.graph.net import Net
@@ -96,10 +95,12 @@ def open_source(
         has_weights = is_saved(own) or source.weights_block is not None
         return ConversionSource(path, source, has_weights=has_weights, shapes=shapes)
     importer = find_importer(path)
-    if overrides and (importer is None or importer.name != "caffe"):
-        raise UsageError("--set needs a text of ours: it sets its params; of a net of Caffe it gives sizes of inputs")
     if overrides:
-        stated = {**import_options.get("input_shapes", {}), **shape_settings(overrides)}
+        if importer is None or importer.shapes_of_settings is None:
+            raise UsageError(
+                "--set needs a text of ours: it sets its params; of a net of Caffe it gives sizes of inputs"
+            )
+        stated = {**import_options.get("input_shapes", {}), **importer.shapes_of_settings(overrides)}
         import_options = {**import_options, "input_shapes": stated}
     if importer is not None:
         _check_options(path, import_options, importer.options)

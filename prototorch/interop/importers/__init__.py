@@ -1,12 +1,12 @@
-"""Importers of whole models, one module a format; a module with an `IMPORTER` is registered by being there."""
+"""Importers of whole models, one module a format; a `ModelFormat` at the top of a module is registered by being
+there."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from functools import cache
 
+from prototorch.base.index import load_extensions
 from prototorch.interop.importers.model_format import ModelFormat
 from prototorch.interop.readers.file_format import UnknownFile
 
@@ -25,5 +25,4 @@ def find_importer(path: str | os.PathLike[str]) -> ModelFormat | None:
 @cache
 def importers() -> tuple[ModelFormat, ...]:
     """All importers, in the order of their modules' names."""
-    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    return tuple(module.IMPORTER for module in modules if hasattr(module, "IMPORTER"))
+    return tuple(load_extensions(ModelFormat))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prototorch.caffe.interop.scale_layers import join_scale_layers, rename_layers
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
@@ -124,9 +123,8 @@ def match_weights(
     Raises WeightsError where the file is ambiguous, UsageError for wrong rules.
     """
     tables = candidate_tables(file, system)
-    if [table.system for table in tables] == ["caffe"]:
-        names = {node.weights_key for node in net.nodes}
-        file = rename_layers(join_scale_layers(file, names), names)
+    if len(tables) == 1:
+        file = tables[0].adapt_file(file, {node.weights_key for node in net.nodes})
     shapes = {name: weight.spec.shape for name, weight in net_weights.items()}
     if data_format is not None:
         file = with_data_format(file, data_format, tables)

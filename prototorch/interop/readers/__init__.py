@@ -1,12 +1,11 @@
-"""Readers of weight files, one module a format; a module with a `FORMAT` is registered by being there."""
+"""Readers of weight files, one module a format; a `Format` at the top of a module is registered by being there."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from functools import cache
 
+from prototorch.base.index import load_extensions
 from prototorch.data.safe_io import expand_path, printable_path
 from prototorch.errors import DataError, ModelFileError, UsageError
 from prototorch.interop.readers.file_format import Format, UnknownFile
@@ -54,5 +53,4 @@ def find_format(file: UnknownFile) -> Format:
 @cache
 def formats() -> tuple[Format, ...]:
     """All formats, in the order of their modules' names."""
-    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
+    return tuple(load_extensions(Format))

@@ -1,4 +1,5 @@
-"""What a reader's module declares: `FORMAT`, with a function that recognizes its files and one that opens them."""
+"""What a reader's module declares: a `Format` at its top, with a function that recognizes its files and one that opens
+them."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from prototorch.base.index import Extension
 from prototorch.data.safe_io import printable_path, read_head
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.engine.storage.tree_paths import find_name_error
@@ -62,7 +64,7 @@ class UnknownFile:
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(Extension):
     """A format of weight files.
 
     name: as messages name it. recognize: whether a file is of this format, by its content; it reads little. open: the

@@ -6,13 +6,12 @@ The HDF5 library sees such a file in a sandboxed process alone (`prototorch.engi
 
 from __future__ import annotations
 
-from prototorch.caffe.interop.solver_state import is_hdf5_state
-from prototorch.caffe.interop.stored_net import file_of_hdf5, is_caffemodel_tree
+from prototorch.base.index import load_extensions
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout, read_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.stored_arrays import stored_array
-from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
 from prototorch.interop.readers.file_format import Format, UnknownFile
+from prototorch.interop.readers.hdf5_variant import HDF5Variant
 from prototorch.interop.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT", "plain_weight_file"]
@@ -26,15 +25,10 @@ def _recognize(file: UnknownFile) -> bool:
 
 def _open(path: str) -> WeightFile:
     layout = read_layout(path)
-    if is_keras_layout(layout):
-        return keras_weight_file(layout)
-    if is_caffemodel_tree(layout):
-        return file_of_hdf5(layout)
-    if is_hdf5_state(layout):
-        raise ModelFileError(
-            f"{layout.path}: is a solver state of Caffe, which holds no weights; give the .caffemodel.h5 that was "
-            "written beside it"
-        )
+    for variant in load_extensions(HDF5Variant):
+        if variant.recognize(layout):
+            file: WeightFile = variant.open(layout)
+            return file
     return plain_weight_file(layout)
 
 

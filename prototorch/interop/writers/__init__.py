@@ -1,14 +1,13 @@
-"""Writers of models and weights for other systems, one module a format; a module with a `FORMAT` is registered by being
-there."""
+"""Writers of models and weights for other systems, one module a format; an `OutputFormat` at the top of a module is
+registered by being there."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from functools import cache
 from typing import Any
 
+from prototorch.base.index import load_extensions
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.model.foreign_files import ModelToWrite
@@ -44,5 +43,4 @@ def find_output_format(path: str, name: str | None = None) -> OutputFormat:
 @cache
 def output_formats() -> tuple[OutputFormat, ...]:
     """All formats, in the order of their modules' names."""
-    modules = (importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__))
-    return tuple(module.FORMAT for module in modules if hasattr(module, "FORMAT"))
+    return tuple(load_extensions(OutputFormat))

@@ -1,4 +1,4 @@
-"""What a writer's module declares: `FORMAT`, with a function that writes a model or its weights."""
+"""What a writer's module declares: an `OutputFormat` at its top, with a function that writes a model or its weights."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.base.index import Extension
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.model.foreign_files import ModelToWrite
 
@@ -16,7 +17,7 @@ __all__ = ["OutputFormat"]
 
 
 @dataclass(frozen=True)
-class OutputFormat:
+class OutputFormat(Extension):
     """A format that is written.
 
     name: what ``--to`` and ``format=`` call it ("onnx"). title: what messages call it ("ONNX"). endings: of its files,

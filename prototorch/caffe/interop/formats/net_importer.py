@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from prototorch.caffe.interop.native.import_net import import_caffe
+from prototorch.caffe.interop.shape_settings import shape_settings
 from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers.model_format import ModelFormat
@@ -27,4 +28,4 @@ def _load(
     return import_caffe(path, input_shapes, weights)
 
 
-IMPORTER = ModelFormat("caffe", "Caffe", _recognize, _load, ("input_shapes", "weights"))
+IMPORTER = ModelFormat("caffe", "Caffe", _recognize, _load, ("input_shapes", "weights"), shape_settings)
