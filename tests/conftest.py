@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.spread import choose_spread
+
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before anything imports Keras
 os.environ["PROTOTORCH_DEVICE"] = "cpu"  # what "auto" means: the tests are about the CPU, unless they say otherwise
 
@@ -14,3 +16,15 @@ def _one_thread():
     """PyTorch on one thread: the tests run beside each other. It is imported by the modules that compare with it."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--spread", type=int, metavar="N", help="N tests of the selection, taken from all kinds")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    count = config.getoption("--spread")
+    if count:
+        chosen = set(choose_spread([item.nodeid for item in items], count))
+        items[:] = [item for item in items if item.nodeid in chosen]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import areas
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("prototorch", "tests", "benchmarks", "examples", "docs", "grammars", "models")
 PAGES = [
@@ -77,3 +79,11 @@ def test_names_that_lead_nowhere_are_found():
         "rows.py",
         "tests/test_gone.py",
     ]
+
+
+def test_the_table_of_areas_is_that_of_the_folders():
+    """CONTRIBUTING.md: for each package the tests that answer first."""
+    assert areas.format_table() in areas.PAGE.read_text("utf-8"), "python -m tests.areas writes it anew"
+    for changed, tests in areas.areas().items():
+        assert tests, f"{changed} has no tests: name them in tests/areas.py"
+        assert all((ROOT / path).exists() for path in tests.split()), tests

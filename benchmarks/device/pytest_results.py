@@ -1,6 +1,6 @@
 """A plugin of pytest: results are written as they come, so that a run that is ended loses none and can continue.
 
-    python -m pytest -p benchmarks.device.pytest_results --results FILE [--skip-finished FILE] [--spread N] FOLDER
+    python -m pytest -p benchmarks.device.pytest_results --results FILE [--skip-finished FILE] FOLDER
 
 Lines of JSON: ``collected`` (all names, once), ``started``, and for each test ``outcome`` with its seconds, and the
 reason where it did not pass. With pytest-xdist the controlling process writes them.
@@ -34,7 +34,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--skip-finished", help="results of an earlier run: what has ended there is left out")
     group.addoption("--test-seconds", type=float, help="with workers: one whose test takes longer is ended, and where "
                     "it was is written into hung.txt beside the results")  # fmt: skip
-    group.addoption("--spread", type=int, help="so many tests, taken from all kinds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,30 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has ended before, and choose; what was begun before and has not ended comes last."""
+    """Leave out what has ended before; what was begun before and has not ended comes last."""
     path = config.getoption("--skip-finished")
     done = finished_tests(Path(path)) if path else set()
     begun = begun_tests(Path(path)) if path else set()
-    kept = sorted((item for item in items if item.nodeid not in done), key=lambda item: item.nodeid in begun)
-    count = config.getoption("--spread")
-    if count:
-        chosen = set(choose_spread([item.nodeid for item in kept], count))
-        kept = [item for item in kept if item.nodeid in chosen]
-    items[:] = kept
-
-
-def choose_spread(names: Sequence[str], count: int) -> list[str]:
-    """At most ``count`` names, the same number of each kind as far as there are: a kind is the function with the
-    part of its parameters before the first digit, dot or bracket."""
-    kinds: dict[str, list[str]] = {}
-    for name in names:
-        kinds.setdefault(re.split(r"[\d.(]", name.partition("::")[2], maxsplit=1)[0], []).append(name)
-    columns = list(kinds.values())
-    if len(columns) >= count:  # evenly over the kinds
-        return [columns[i * len(columns) // count][0] for i in range(count)]
-    order = sorted((index / len(column), number, name)
-                   for number, column in enumerate(columns) for index, name in enumerate(column))  # fmt: skip
-    return [name for _, _, name in order[:count]]
+    items[:] = sorted((item for item in items if item.nodeid not in done), key=lambda item: item.nodeid in begun)
 
 
 class ResultWriter:

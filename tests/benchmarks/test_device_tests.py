@@ -7,10 +7,11 @@ import sys
 
 import pytest
 
-from benchmarks.device.pytest_results import STICKY_ERROR, choose_spread
+from benchmarks.device.pytest_results import STICKY_ERROR
 from benchmarks.device.results_file import finished_tests, read_records
 from benchmarks.device.tests_summary import describe_tests
 from benchmarks.isolated_process import run_isolated
+from tests.spread import choose_spread
 
 TESTS = """
 import os, warnings
