@@ -165,7 +165,9 @@ def _read_class(node: ast.ClassDef, names: Mapping[str, str]) -> ClassFacts:
     for statement in node.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         value = getattr(statement, "value", None)
-        for target in targets if value is not None else ():
+        if not isinstance(value, ast.expr):
+            continue
+        for target in targets:
             if isinstance(target, ast.Name) and target.id == "aliases":
                 aliases = _literal_strings(value)
             elif isinstance(target, ast.Tuple) and any(ast.unparse(name) == "aliases" for name in target.elts):

@@ -364,4 +364,4 @@ def _pool_pads(export: TorchOpExport) -> Sequence[tuple[int, int]]:
     """The padding with what the last window reaches beyond it, so that whole windows fit."""
     windows = (export.get(name) for name in ("kernel", "strides", "pads"))
     sizes = zip(export.dims()[2:], export.output_dims[2:], *windows, strict=True)
-    return [(a, max(b, (m - 1) * s + k - n - a)) for n, m, k, s, (a, b) in sizes]  # type: ignore[operator]
+    return [(a, max(b, (m - 1) * s + k - n - a)) for n, m, k, s, (a, b) in sizes]
