@@ -17,8 +17,22 @@ import prototorch as pt
 
 ROOT = Path(__file__).resolve().parent.parent
 #: packages that no command on a declared net needs: PyTorch's face, the wings, functions of tensors
-WINGS = ("autograd", "caffe", "compiler", "eager.functions", "eager.array_api", "func", "interop", "linalg", "nn",
-         "optim", "special", "static", "tokenization", "utils")  # fmt: skip
+WINGS = (
+    "autograd",
+    "caffe",
+    "compiler",
+    "eager.functions",
+    "eager.array_api",
+    "func",
+    "interop",
+    "linalg",
+    "nn",
+    "optim",
+    "special",
+    "static",
+    "tokenization",
+    "utils",
+)
 #: third packages that some commands need, by the command line's own floor
 HEAVY = {"PIL", "cupy", "h5py", "lark", "llvmlite", "numpy", "rich", "torch"}
 CODE = """
@@ -81,8 +95,15 @@ def test_a_declared_net_imports_no_wing(statement):
 def test_opening_a_net_imports_nothing_that_runs_it():
     """The passes, the trainer and the loop belong to the first step, metrics and losses to the nets that name them."""
     modules = _modules(LOAD)
-    needless = ("graph.passes", "train.trainer", "train.plan_cache", "train.progress", "metrics.auc",
-                "losses.regression", "layers.lstm")  # fmt: skip
+    needless = (
+        "graph.passes",
+        "train.trainer",
+        "train.plan_cache",
+        "train.progress",
+        "metrics.auc",
+        "losses.regression",
+        "layers.lstm",
+    )
     assert [name for name in needless if f"prototorch.{name}" in modules] == []
 
 
