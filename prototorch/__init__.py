@@ -13,6 +13,7 @@ is `__all__`; `tests/test_public_names.py` holds it and those of the public modu
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
 
 from prototorch.errors import did_you_mean
@@ -79,6 +80,8 @@ def __getattr__(name: str) -> Any:
         module, attribute = _PUBLIC[name]
         loaded = importlib.import_module(module)
         value = getattr(loaded, attribute) if attribute else loaded
+    elif os.path.isdir(os.path.join(__path__[0], name)):  # ``from prototorch import train`` asks here first
+        raise AttributeError(f"the package prototorch.{name} has not been imported: import prototorch.{name}")
     else:
         names = {} if name.startswith("__") else importlib.import_module("prototorch.eager.namespace").NAMES
         if name not in names and not name.startswith("__"):

@@ -18,7 +18,18 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-__all__ = ["COMMANDS", "PACKAGE", "Entry", "Extension", "Table", "commands", "entries", "load_extensions", "table"]
+__all__ = [
+    "COMMANDS",
+    "PACKAGE",
+    "Entry",
+    "Extension",
+    "Table",
+    "commands",
+    "entries",
+    "load_extensions",
+    "member_names",
+    "table",
+]
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMANDS = "cli/commands"  # the folder of the commands
@@ -80,6 +91,12 @@ def entries(kind: str) -> tuple[Entry, ...]:
 def commands() -> dict[str, Entry]:
     """The commands by name; the fact ``help`` is the first paragraph of their help."""
     return {entry.name: entry for entry in entries("command")}
+
+
+def member_names() -> list[str]:
+    """The names of the members of all families: layers, losses, optimizers, ..."""
+    families = [kind for kind in table().entries if kind.islower() and kind != "command"]
+    return [entry.name for family in families for entry in entries(family)]
 
 
 def load_extensions(kind: type[Extension]) -> list[Any]:

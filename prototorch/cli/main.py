@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 import prototorch
 from prototorch.base import index
 from prototorch.base.terminal import escaped_output
+from prototorch.cli.completion import register_shells
 from prototorch.cli.installation import installation_warning, is_overwritten, overwritten_message
 from prototorch.cli.messages import echo_error
 from prototorch.errors import FileError, PrototorchError, ResourceError, UsageError, did_you_mean
@@ -102,6 +103,7 @@ def _run(args: Sequence[str] | None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
+            register_shells()
             arguments = list(args) if args is not None else None
             code = group.main(args=arguments, prog_name="prototorch", standalone_mode=False)
         if sys.stdout is not None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from prototorch.cli.completion import complete_models
 from prototorch.engine.backends.device_name import DEVICE_NAMES, describe_device_names, parse_device, suggest_device
 
 #: where the context of a command keeps the values of --allow-read and --except
@@ -17,7 +19,8 @@ EXCEPT = "prototorch.except"
 
 def model_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     """``FILE``: a model text, a shipped model's name, or a saved model; with ``--allow-read``, ``--allow-python``."""
-    return click.argument("file", metavar="FILE")(allow_read_option(allow_python_option(function)))
+    argument = click.argument("file", metavar="FILE", shell_complete=complete_models)
+    return argument(allow_read_option(allow_python_option(function)))
 
 
 def allow_python_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,6 +74,10 @@ class _DeviceType(click.ParamType):
         if parse_device(value) is None:
             self.fail(f"there is no device {value[:60]!r}, expected {describe_device_names()}.{suggest_device(value)}")
         return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The devices whose names begin so."""
+        return [CompletionItem(name) for name in DEVICE_NAMES if name.startswith(incomplete)]
 
 
 class _DeviceListType(_DeviceType):

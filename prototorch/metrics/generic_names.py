@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch import metrics
 from prototorch.losses import Loss
-from prototorch.metrics.accuracy import BinaryAccuracy, CategoricalAccuracy, SparseCategoricalAccuracy
 from prototorch.metrics.base import Metric
-from prototorch.metrics.crossentropy_hinge import (
-    BinaryCrossentropy,
-    CategoricalCrossentropy,
-    SparseCategoricalCrossentropy,
-)
 from prototorch.spec import Spec
 
 ACCURACY, CROSSENTROPY = ("accuracy", "acc"), ("crossentropy", "ce")
@@ -36,9 +31,9 @@ def resolve_metric(name: str, loss: Loss | None, output: Spec) -> Metric:
     axis: dict[str, Any] = {"axis": loss.class_axis} if loss is not None else {}
     if name in ACCURACY:
         if kind == "binary":
-            return BinaryAccuracy(threshold=0.0 if logits else 0.5)
-        return SparseCategoricalAccuracy(**axis) if kind == "classes" else CategoricalAccuracy(**axis)
+            return metrics.BinaryAccuracy(threshold=0.0 if logits else 0.5)
+        return metrics.SparseCategoricalAccuracy(**axis) if kind == "classes" else metrics.CategoricalAccuracy(**axis)
     if kind == "binary":
-        return BinaryCrossentropy(from_logits=logits)
-    of = SparseCategoricalCrossentropy if kind == "classes" else CategoricalCrossentropy
+        return metrics.BinaryCrossentropy(from_logits=logits)
+    of = metrics.SparseCategoricalCrossentropy if kind == "classes" else metrics.CategoricalCrossentropy
     return of(from_logits=logits, **axis)

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from prototorch import train
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.read_limits import ReadLimits
 from prototorch.engine.backends.devices import backend_for
@@ -68,24 +69,19 @@ from prototorch.train.argument_checks import (
     check_verbose,
     values_of,
 )
-from prototorch.train.builtin_callbacks import History
 from prototorch.train.callback_list import CallbackList, callback_list
 from prototorch.train.callbacks import Callback, bind_output_dirs
 from prototorch.train.config import Compile, Fit, record_class_names
-from prototorch.train.data_adapter import DataAdapter, warn_of_overlap
 from prototorch.train.input_ranges import InputRanges
-from prototorch.train.loss_terms import apply_loss_weights, by_output
-from prototorch.train.model_notes import find_model_notes
-from prototorch.train.on_batch import OnBatchRunner
-from prototorch.train.plan_cache import PlanCache
-from prototorch.train.preprocessing import Preprocessor
-from prototorch.train.profiler import OPEN, Profiler
-from prototorch.train.progress import format_duration, format_logs, progress_callbacks
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
-from prototorch.train.summary import summarize
 from prototorch.train.trained_weights import with_trainable
-from prototorch.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from prototorch.train.builtin_callbacks import History
+    from prototorch.train.data_adapter import DataAdapter
+    from prototorch.train.plan_cache import PlanCache
+    from prototorch.train.trainer import Trainer
 
 
 class Model:
@@ -152,7 +148,9 @@ class Model:
     @explain_arguments(SUMMARY_ARGUMENTS)
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] | None = print) -> None:
         """Print layers, shapes and parameters; with a batch size also the memory of a training step."""
-        (print_fn or print)(str(summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch))))
+        (print_fn or print)(
+            str(train.summarize(self.net, self.trainer.plan_cache, check_optional_integer("batch", batch)))
+        )
 
     def __call__(self, *inputs: Any, training: bool = False) -> Any:
         """The outputs for inputs in order, or a dict of them by name: one, or a tuple where there are several.
@@ -315,7 +313,7 @@ class Model:
         """
         outputs = self.net.outputs
         loss, metrics, weighted_metrics = (
-            by_output(value, outputs, name) for name, value in
+            train.by_output(value, outputs, name) for name, value in
             (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
         )  # fmt: skip
         block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
@@ -323,7 +321,7 @@ class Model:
                         seed=seed, threads=threads, deterministic=deterministic, autotune=autotune, freeze=freeze,
                         lr_mult=lr_mult or (), decay_mult=decay_mult or ())  # fmt: skip
         if loss_weights is not None:
-            block = block.replace(loss=apply_loss_weights(block, self.net, loss_weights))
+            block = block.replace(loss=train.apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
         self._warn_once()
 
@@ -333,16 +331,16 @@ class Model:
             self._trainer.ensure_idle("compile")
         self._take_over_unfreezings()
         backend = backend_for(block.device, block.threads, block.precision, block.deterministic, block.autotune)
-        plan_cache = PlanCache(self.net, self.variables, backend, block)
+        plan_cache = train.PlanCache(self.net, self.variables, backend, block)
         self.variables.drop_prefix(SLOT_PREFIX)
         self.variables.drop_prefix(METRIC_PREFIX)
         self.compile_block = block
         self._make_trainer(plan_cache)
 
     def _make_trainer(self, plan_cache: PlanCache) -> None:
-        self._trainer = Trainer(plan_cache, Preprocessor(self.net, backend_for("cpu")))
+        self._trainer = train.Trainer(plan_cache, train.Preprocessor(self.net, backend_for("cpu")))
         self._has_warned = False
-        self._on_batch_runner = OnBatchRunner(self._trainer)
+        self._on_batch_runner = train.OnBatchRunner(self._trainer)
 
     @property
     def trainer(self) -> Trainer:
@@ -352,7 +350,7 @@ class Model:
                 self.set_compile(self.compile_block)
             else:
                 backend = backend_for("auto")
-                self._make_trainer(PlanCache(self.net, self.variables, backend, None))
+                self._make_trainer(train.PlanCache(self.net, self.variables, backend, None))
         assert self._trainer is not None
         return self._trainer
 
@@ -419,14 +417,17 @@ class Model:
                      "shuffle": shuffle, "steps_per_epoch": steps_per_epoch, "validation_steps": validation_steps,
                      "validation_freq": validation_freq}  # fmt: skip
         block = (self.fit_block or Fit()).replace(**{k: v for k, v in arguments.items() if v is not None})
-        calls = [*(block.callbacks if callbacks is None else callback_list(callbacks)), *progress_callbacks(verbose)]
+        calls = [
+            *(block.callbacks if callbacks is None else callback_list(callbacks)),
+            *train.progress_callbacks(verbose),
+        ]
         bind_output_dirs(calls, (*block.callbacks, *(self.fit_block or block).callbacks), self.name, run_dir)
         validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
         initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
         trainer, adapter = self._compiled_trainer(), self._data_adapter()
         trainer.ensure_idle("fit")
-        trainer.profiler = Profiler()
-        with trainer.profiler(OPEN):
+        trainer.profiler = train.Profiler()
+        with trainer.profiler(train.OPEN):
             data, validation_input = adapter.adapt_fit_data(x, y, sample_weight, block, validation_data)
             self.fit_block = record_class_names(self.fit_block, x, data.source)
             training = adapter.make_batches(data, block.batch_size, supervised=True, training=True,
@@ -441,8 +442,8 @@ class Model:
                 self.input_ranges.check(validation.dataset)
                 terms = trainer.plan_cache.loss_terms
                 outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
-                warn_of_overlap(training, validation, outputs)
-        self.history = History()
+                train.warn_of_overlap(training, validation, outputs)
+        self.history = train.History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
                            class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
                            validation_steps=block.validation_steps, validation_freq=block.validation_freq,
@@ -475,7 +476,7 @@ class Model:
         calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
         results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
         if is_verbose:
-            print(format_logs(results), file=sys.stderr)
+            print(train.format_logs(results), file=sys.stderr)
         return results if return_dict else values_of(results)
 
     @explain_arguments(OLD_FIT_ARGUMENTS)
@@ -496,7 +497,7 @@ class Model:
         calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
         outputs = self.trainer.predict(self, batches, steps=steps, callbacks=calls)
         if is_verbose:
-            count, seconds = len(next(iter(outputs.values()))), format_duration(time.perf_counter() - start)
+            count, seconds = len(next(iter(outputs.values()))), train.format_duration(time.perf_counter() - start)
             print(f"{count} samples predicted in {seconds}", file=sys.stderr)
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
@@ -537,7 +538,7 @@ class Model:
         return runner.run(phase, data, class_weight)
 
     def _data_adapter(self) -> DataAdapter:
-        return DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor, self.read_limits)
+        return train.DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor, self.read_limits)
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
@@ -549,7 +550,7 @@ class Model:
         """Issue the notes on the compiled model, once for each `compile`."""
         if not self._has_warned:
             self._has_warned = True
-            for note in find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
+            for note in train.find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
                 warn_user(note, ModelWarning)
 
     # ---------------------------------------------------------------- weights, files

@@ -14,15 +14,16 @@ from prototorch.errors import did_you_mean as _did_you_mean
 from prototorch.ops.core import Op as _Op
 from prototorch.ops.operators import FUNCTIONS as _FUNCTIONS
 
+_MODULES = [info.name for info in _pkgutil.iter_modules(__path__)]
+
 
 def _collect() -> dict[str, _typing.Any]:
-    names = [info.name for info in _pkgutil.iter_modules(__path__)]
     found: dict[str, _typing.Any] = {}
-    for module in [_importlib.import_module(f"{__name__}.{name}") for name in names]:
+    for module in [_importlib.import_module(f"{__name__}.{name}") for name in _MODULES]:
         for name, value in vars(module).items():
             if isinstance(value, _Op) and type(value).__module__ == module.__name__ and not name.startswith("_"):
                 found[name.rstrip("_")] = value
-    for name in names:  # modules are imported by their full name; as an attribute one would hide an op of its name
+    for name in _MODULES:  # modules are imported by their full name; as an attribute one would hide an op of its name
         globals().pop(name, None)
     return {**found, **_FUNCTIONS}
 
@@ -33,6 +34,8 @@ __all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> _typing.Any:
+    if name in _MODULES:  # ``from prototorch.ops import update`` asks here before it imports the module
+        raise AttributeError(f"prototorch.ops.{name} is a module, not an op")
     raise AttributeError(f"prototorch.ops has no op {name!r}.{_did_you_mean(name, __all__)}")
 
 

@@ -253,11 +253,15 @@ class FamilyMember(FieldType):
                 return family.lookup(name, imported, self.root)
             except UsageError as error:
                 raise ValidationError(f"must be {self.describe()}: {error}", right_kind=True) from None
-        names = [n for n in family.names() if family.has(n, self.root)]
-        hint = family.suggest(name, names)
-        if not hint and name.lower() in ("none", "null", "nil"):
-            hint = " Write none, or leave the field out."
-        raise ValidationError(f"must be {self.describe()}: there is none named {name!r}.", hint=hint, right_kind=True)
+        message = f"must be {self.describe()}: there is none named {name!r}."
+        raise ValidationError(message, hint=lambda: self._hint_for(name), right_kind=True)
+
+    def _hint_for(self, name: str) -> str:
+        """The hint for a name that no member has. Imports all members, which say what they are called elsewhere."""
+        family: Family = self.root._family
+        hint = family.suggest(name, [n for n in family.names() if family.has(n, self.root)])
+        is_none = name.lower() in ("none", "null", "nil")
+        return hint or (" Write none, or leave the field out." if is_none else "")
 
     def read(self, value: Value, report: Report) -> Any:
         if isinstance(value, Body):
@@ -280,9 +284,8 @@ class FamilyMember(FieldType):
             cls = self._class(word, report.imported_classes)
         except ValidationError as wrong:
             wrong.span = span
-            classes = self.root.members()
-            if fields and not wrong.hint and len(classes) <= MAX_LISTED_MEMBERS:
-                wrong.hint = f" There are {', '.join(classes)}."
+            if fields and not wrong.hint and len(self.root.member_names()) <= MAX_LISTED_MEMBERS:
+                wrong.hint = f" There are {', '.join(self.root.members())}."
             raise
         if fields is None and not any(spec.required for spec in cls.specs().values()):
             return cls.from_name(word)

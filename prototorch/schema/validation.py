@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from prototorch.text.source import Span
@@ -12,15 +13,34 @@ class ValidationError(Exception):
     """A value that a field does not take.
 
     ``message`` completes ``Dense.units ...``; without it the sentence is made from what the type wants. ``hint``
-    follows the sentence. ``near`` says that the value was of the right kind (so a union of types reports this one).
+    follows the sentence; a function is called when the hint is first read, for a union of types drops most errors.
+    ``right_kind`` says that the value was of the right kind (so a union of types reports this one).
     """
 
-    def __init__(self, message: str = "", *, hint: str = "", span: Span | None = None, right_kind: bool = False):
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str | Callable[[], str] = "",
+        span: Span | None = None,
+        right_kind: bool = False,
+    ):
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self._hint = hint
         self.span = span
         self.right_kind = right_kind
+
+    @property
+    def hint(self) -> str:
+        """The hint, "" where there is none."""
+        if not isinstance(self._hint, str):
+            self._hint = self._hint()
+        return self._hint
+
+    @hint.setter
+    def hint(self, hint: str) -> None:
+        self._hint = hint
 
 
 class ReportedError(Exception):

@@ -9,7 +9,6 @@ from prototorch.data.text_source import TextInput, TextKind
 from prototorch.errors import ModelError, UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.layers.tokenizer import Tokenizer, as_texts
-from prototorch.layers.tokenizer_file import TokenizerFile
 from prototorch.spec import Spec
 from prototorch.train.plan_cache import PlanCache
 
@@ -25,7 +24,7 @@ def text_inputs(net: Net) -> tuple[TextInput, ...]:
     tokenizers = net.tokenizers()
     for node in net.nodes:
         tokenizer = tokenizers.get(node.bottoms[0]) if getattr(node.layer, "mask_zero", False) else None
-        if isinstance(tokenizer, TokenizerFile) and tokenizer.padding_id():
+        if tokenizer is not None and tokenizer.padding_id():
             raise UsageError(
                 f"{node.name!r} masks the id 0, and the tokenizer file pads with {tokenizer.padding_id()}: leave "
                 "mask_zero out, or name the token with the id 0 as pad_token"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.cli.completion import complete_models
 from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
     allow_python_option,
@@ -14,7 +15,7 @@ from prototorch.cli.options import (
 
 
 @deferred_command("prototorch.cli.actions.check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=complete_models)
 @set_option
 @allow_read_option
 @allow_python_option

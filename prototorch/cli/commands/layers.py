@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from prototorch.cli.completion import complete_members
 from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import allow_python_option, json_option
 
 
 @deferred_command("prototorch.cli.actions.layers")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_members)
 @click.option("--file", metavar="FILE", help="Also what the Python modules define that this model text imports.")
 @allow_python_option
 @json_option

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.cli.completion import complete_models
 from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
     allow_python_option,
@@ -16,7 +17,7 @@ from prototorch.measure.warmup import PREDICT, TEST, TRAIN
 
 
 @deferred_command("prototorch.cli.actions.warmup")
-@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.argument("files", metavar="[FILE]...", nargs=-1, shell_complete=complete_models)
 @set_option
 @allow_read_option
 @allow_python_option

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.cli.completion import complete_models
 from prototorch.cli.deferred import deferred_to
 from prototorch.cli.options import json_option
 
@@ -28,7 +29,7 @@ def command(context: click.Context) -> None:
 
 
 @command.command("list")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=complete_models)
 @json_option
 @deferred_to("prototorch.cli.actions.weights", "list_weight_sets")
 def list_command() -> None:

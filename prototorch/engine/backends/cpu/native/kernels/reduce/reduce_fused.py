@@ -79,7 +79,7 @@ def fused_reduction(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         tuple((s.dtype, s.size > 1) for s in ins),
         tuple(outs[i].dtype for i in stored_outputs),
     )
-    kernel.emit("trial")
+    kernel.check_supported()
     tasks = tasks_of_code(kernel, plan, name, "float32", count)
     return TaskList(lambda i, o: tasks.bind(i, [*(o[j] for j in stored_outputs), o[at]]))
 
