@@ -38,9 +38,9 @@ class TraceResult:
     """``value`` is what the function has returned: a nest whose traced tensors are in ``tensors``, by id.
 
     outputs, updates: of the graph. changed: arrays from outside that the plan changes. copied_back: the same where it
-    is no state: the name of the output with the new elements. argument_updates: (argument, output). grads: captured
-    leaves or arguments (by position) with the new ``grad``, None or a result. escaped: tensors of the trace that
-    something outside has kept.
+    is no state: the name of the output with the new elements. argument_updates: (argument, output). leaf_grads,
+    argument_grads: captured leaves, arguments (by position) with the new ``grad``, None or a result. escaped: tensors
+    of the trace that something outside has kept.
     """
 
     value: Any

@@ -85,7 +85,8 @@ class ChannelShape:
 
 
 def channel_shape(x: Spec, axis: int, full: Sequence[Spec]) -> ChannelShape:
-    """Return how the channels of x are laid out. Raises Unsupported if other full-size operands have another layout."""
+    """Return how the channels of x are laid out. Raises UnsupportedError if other full-size operands have another
+    layout."""
     if x.dtype != "float32" or any(s.shape == x.shape and s.layout != x.layout for s in full):
         raise UnsupportedError("arrays of different memory layouts, or not of float32")
     axis %= x.ndim
