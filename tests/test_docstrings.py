@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.test_names import REWRITTEN
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "prototorch"
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
@@ -20,6 +22,11 @@ CLASSES = {node.name: node for tree in TREES.values() for node in ast.walk(tree)
 _EXCEPTION = r"`*((?:[a-z_]\w*\.)*_?[A-Z]\w*)`*"
 _RAISES = re.compile(rf"\bRaises? (?:an? |the )?{_EXCEPTION}(?:(?:, and |, or |, | and | or ){_EXCEPTION})*")
 _ERROR = re.compile(r"((?:[a-z_]\w*\.)*\b_?[A-Z]\w*(?:Error|Warning|Exception))\b")
+#: words that say nothing by themselves, beside those of the name
+_EMPTY = (
+    "a an the all and are as be each for in is it its of one or that them these this to with "
+    "argument field input json output result shape size value window"
+)
 #: ``name: text`` and ``name, other: text``, at the beginning of a line or a sentence
 _PARAMETERS = re.compile(r"(\*{0,2}[a-z_]\w*(?:(?:,| and) \*{0,2}[a-z_]\w*)*): (?=\S)")
 
@@ -102,6 +109,37 @@ def test_every_parameter_that_a_docstring_documents_exists():
         if not isinstance(node, ast.Module):
             missing += [f"{place}: {node.name}: {name}" for name in {*parameters_named(text)} - _parameters(node)]
     assert missing == []
+
+
+def _stem(word: str) -> str:
+    return next((word.removesuffix(end) for end in ("es", "s", "ed") if word.endswith(end) and len(word) > 4), word)
+
+
+def says_nothing(name: str, text: str) -> bool:
+    """Whether a docstring repeats the name that it stands below, and no more. One with a formula, a shape or a
+    reference says something."""
+    if re.search(r"[`=(+*/|<>^0-9\[-]", text):
+        return False
+    parts = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return {_stem(word) for word in re.findall(r"[a-z]+", text.lower())} <= {
+        _stem(w) for w in {*parts, *_EMPTY.split()}
+    }
+
+
+def test_a_docstring_says_more_than_the_name():
+    empty = [
+        f"{place}: {node.name}: {text}"
+        for place, node, text in _docstrings()
+        if not isinstance(node, ast.Module) and not place.startswith(REWRITTEN) and says_nothing(node.name, text)
+    ]
+    assert empty == []
+
+
+def test_what_says_nothing():
+    assert says_nothing("forward", "The outputs, of the shape of the inputs.")
+    assert says_nothing("InputSpecs", "The specs of the inputs.")
+    assert not says_nothing("forward", "[batch, channels] to the same shape.")
+    assert not says_nothing("num_nodes", "The number of nodes.")
 
 
 def test_what_counts_as_a_parameter_and_an_exception():

@@ -64,12 +64,12 @@ class Tensor(OperatorMixin):
 
     @property
     def shape(self) -> Size:
-        """The shape."""
+        """The sizes of the dimensions, as a `Size` (a tuple; ``size(dim)`` is one of them)."""
         return Size(self.spec.shape)
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type, such as `prototorch.float32`."""
         return DTYPES[self.spec.dtype]
 
     @property

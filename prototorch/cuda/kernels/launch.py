@@ -89,7 +89,7 @@ class KernelDevice(Protocol):
         """Request workspace: one block as large as the largest request, used by one kernel after another."""
 
     def workspace(self) -> Any:
-        """The workspace."""
+        """The memory that was requested by `reserve`: uint8 [bytes of the largest request]."""
 
 
 _device: ContextVar[KernelDevice] = ContextVar("prototorch_cuda_device")

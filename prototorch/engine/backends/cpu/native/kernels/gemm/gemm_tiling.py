@@ -62,7 +62,7 @@ class GemmTiling(NamedTuple):
 
     @property
     def column_pieces(self) -> int:
-        """Pieces of columns."""
+        """The number of pieces into which the n columns are divided."""
         return -(-self.n // self.piece_columns)
 
     @property

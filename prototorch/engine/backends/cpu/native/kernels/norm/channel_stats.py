@@ -55,7 +55,7 @@ class ChannelShape:
 
     @property
     def elements_per_channel(self) -> int:
-        """Elements of a channel."""
+        """The number of elements over which the statistics of a channel are taken: outer * inner."""
         return self.outer * self.inner
 
     @property
@@ -65,7 +65,7 @@ class ChannelShape:
 
     @property
     def piece_rows(self) -> int:
-        """Rows of a piece."""
+        """The number of rows [channels] of which one task makes partial sums."""
         return min(max(PIECE // self.channels, MIN_PIECE_ROWS), MAX_PIECE_ROWS)
 
     @property
