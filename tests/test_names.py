@@ -10,6 +10,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "prototorch"
 
+#: Folders and modules that are being rewritten: their local names and docstrings follow afterwards.
+REWRITTEN: tuple[str, ...] = (
+    "prototorch/interop/",
+    "prototorch/data/",
+    "prototorch/cli/",
+    "prototorch/base/index",
+    "prototorch/train/data_adapter.py",
+    "prototorch/train/dataset_binding.py",
+    "prototorch/train/text_inputs.py",
+    "prototorch/train/batch_source.py",
+    "prototorch/model/prediction.py",
+    "prototorch/model/fit_preconditions.py",
+    "prototorch/model/load.py",
+)
+
 #: Names of this list's words that somebody else has fixed: NumPy, Keras, PyTorch, Python or the model language.
 EXEMPT = {
     "built": "keras.Model",

@@ -110,7 +110,7 @@ class _MultiHandle:
         self.handles = tuple(handles)
 
     def remove(self) -> None:
-        """Remove them."""
+        """Remove the hook from each of the tensors."""
         for handle in self.handles:
             handle.remove()
 

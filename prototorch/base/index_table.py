@@ -219,6 +219,28 @@ ENTRIES = {
             'regression': (('MeanSquaredError', {'aliases': ('mse', 'MSE')}), ('RootMeanSquaredError', {'aliases': ('rmse', 'RMSE')}), ('MeanAbsoluteError', {'aliases': ('mae', 'MAE')}), ('MeanAbsolutePercentageError', {'aliases': ('mape', 'MAPE')}), ('MeanSquaredLogarithmicError', {'aliases': ('msle', 'MSLE')}), ('LogCoshError', {'aliases': ('logcosh',)}), ('CosineSimilarity', {})),
         },
     },
+    'optim': {
+        'optim': {
+            'adam': (('Adam', {}), ('AdamW', {})),
+            'adam_variants': (('Adamax', {}), ('NAdam', {}), ('RAdam', {})),
+            'lbfgs': (('LBFGS', {}),),
+            'mean_squares': (('RMSprop', {}), ('Adagrad', {}), ('Adadelta', {})),
+            'rprop_asgd': (('Rprop', {}), ('ASGD', {})),
+            'sgd': (('SGD', {}),),
+        },
+    },
+    'lr_scheduler': {
+        'optim': {
+            'swa_utils': (('SWALR', {}),),
+        },
+        'optim/lr_scheduler': {
+            'combinations': (('SequentialLR', {}), ('ChainedScheduler', {})),
+            'curves': (('PolynomialLR', {}), ('CosineAnnealingLR', {}), ('CosineAnnealingWarmRestarts', {})),
+            'cycles': (('CyclicLR', {}), ('OneCycleLR', {})),
+            'factors': (('LambdaLR', {}), ('MultiplicativeLR', {}), ('StepLR', {}), ('MultiStepLR', {}), ('ConstantLR', {}), ('LinearLR', {}), ('ExponentialLR', {})),
+            'plateau': (('ReduceLROnPlateau', {}),),
+        },
+    },
     'optimizer': {
         'optimizers': {
             'adam': (('Adam', {}), ('AdamW', {}), ('Nadam', {}), ('Adamax', {}), ('Lion', {})),
@@ -303,6 +325,13 @@ BASES = {
     'prototorch.metrics.loss_metric': {'LossAsMetric': 'metric'},
     'prototorch.metrics.precision_recall': {'_ThresholdMetric': 'metric'},
     'prototorch.model.foreign_files': {'WeightReader': 'WeightReader', 'ModelWriter': 'ModelWriter'},
+    'prototorch.optim.adam_variants': {'_TwoMoments': 'optim'},
+    'prototorch.optim.formula_optimizer': {'FormulaOptimizer': 'optim'},
+    'prototorch.optim.optimizer': {'Optimizer': 'optim'},
+    'prototorch.optim.lr_scheduler.base': {'LRScheduler': 'lr_scheduler', 'GroupScheduler': 'lr_scheduler'},
+    'prototorch.optim.lr_scheduler.combinations': {'_Schedulers': 'lr_scheduler'},
+    'prototorch.optim.lr_scheduler.cycles': {'_MomentumScheduler': 'lr_scheduler'},
+    'prototorch.optim.lr_scheduler.factors': {'_FunctionScheduler': 'lr_scheduler'},
     'prototorch.optimizers.adam': {'_MomentOptimizer': 'optimizer'},
     'prototorch.optimizers.base': {'Optimizer': 'optimizer'},
     'prototorch.optimizers.schedules.base': {'Schedule': 'schedule'},
@@ -333,6 +362,8 @@ FILES = {
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),
+    'optim': ('__init__', 'adam', 'adam_variants', 'formula', 'formula_optimizer', 'fused_update', 'lbfgs', 'line_search', 'mean_squares', 'optimizer', 'rprop_asgd', 'sgd', 'state_dict', 'swa_utils', 'traced_update'),
+    'optim/lr_scheduler': ('__init__', 'base', 'combinations', 'curves', 'cycles', 'factors', 'plateau'),
     'optimizers': ('__init__', 'adam', 'base', 'rmsprop', 'sgd'),
     'optimizers/schedules': ('__init__', 'base', 'cosine', 'decay', 'inverse'),
     'regularizers': ('__init__', 'base', 'norms'),

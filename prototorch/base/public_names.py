@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from prototorch.base.index import entries
 from prototorch.errors import did_you_mean
 
 __all__ = ["PublicNames"]
@@ -27,11 +28,18 @@ class PublicNames:
         modules: the names by the module of the package that has them, with spaces between them; the name of a module is
             the module itself.
         missing: names of another system that are not here, with the reason.
+        family: the kind (see `prototorch.base.index`) whose members in the package's own folder are names as well.
     """
 
-    def __init__(self, package: str, modules: Mapping[str, str], missing: Mapping[str, str] | None = None):
+    def __init__(
+        self, package: str, modules: Mapping[str, str], missing: Mapping[str, str] | None = None, family: str = ""
+    ):
         self._package, self._missing = package, missing or {}
         self._module_of = {name: module for module, names in modules.items() for name in names.split()}
+        for entry in entries(family) if family else ():
+            parent, _, module = entry.module.rpartition(".")
+            if parent == package:
+                self._module_of[entry.name] = module
 
     def get(self, name: str) -> Any:
         """The object of a name, which becomes an attribute of the package. Raises AttributeError with the nearest name,

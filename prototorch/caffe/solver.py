@@ -286,13 +286,13 @@ class NesterovSolver(Solver):
 
 
 class AdaGradSolver(Solver):
-    """AdaGrad."""
+    """Steps over the root of the sum of squared gradients (Duchi et al., 2011)."""
 
     solver_type = "AdaGrad"
 
 
 class RMSPropSolver(Solver):
-    """RMSProp."""
+    """Steps over the root of the decaying mean of squared gradients (Tieleman and Hinton, 2012)."""
 
     solver_type = "RMSProp"
 

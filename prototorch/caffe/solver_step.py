@@ -54,11 +54,16 @@ class SolverStep:
         if not any(weight for layer in net.layers for weight in layer.loss_weights):
             raise UsageError(f"the train net {net.net.name!r} has no loss: a loss layer, or a loss_weight at a top")
         config = Compile(optimizer=translate_optimizer(solver), seed=seed)
-        self.plans = PlanCache(with_losses(net), variables, backend, config)
-        steps = self.plans.steps
-        steps.step_outputs = tuple(net.blobs[blob] for blob in net.outputs)
-        steps.trained_weights = ParamSpecs(steps.trained_weights.net, net)
-        steps.decayed_weights = tuple(_decayed(net, solver))
+        net_with_losses = with_losses(net)
+        self.plans = PlanCache(
+            net_with_losses,
+            variables,
+            backend,
+            config,
+            trained_weights=ParamSpecs(net_with_losses, net),
+            step_outputs=[net.blobs[blob] for blob in net.outputs],
+            decayed_weights=_decayed(net, solver),
+        )
         self._specs = {value: net.specs[value] for value in net.inputs.values()}
         self._num_batches = 0
 

@@ -61,7 +61,7 @@ class CompiledCall:
     def stale_reason(self) -> str:
         """Why it does not serve a call any more; "" where it does."""
         for tensor, array in self._captured:
-            if tensor._array is not array:
+            if tensor.array is not array:
                 return f"a tensor {list(tensor.spec.shape)} has taken another array"
         for leaf, has_grad, grad in self._leaves:
             if (leaf.grad is not None) != has_grad or (grad is not None and leaf.grad is not grad):
@@ -72,7 +72,7 @@ class CompiledCall:
 
     def run(self, arguments: Sequence[Tensor]) -> Any:
         """Run the plan, and give what the function returns."""
-        inputs = {name: arguments[k]._array for name, k in self._arguments}
+        inputs = {name: arguments[k].array for name, k in self._arguments}
         for name, read in self._readers:
             inputs[name] = read()
         for keys, names in self._keys:
@@ -116,13 +116,13 @@ class CompiledCall:
         if tensor.interpreter is self._host:
             self._host.write(tensor, self._wrap(array))
         else:
-            tensor._array[...] = self._host.backend.to_numpy(array)
+            tensor.array[...] = self._host.backend.to_numpy(array)
             tensor.storage.mark_changed()
 
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
         for array, _ in self._changed_arrays:
             for k, argument in enumerate(arguments):
-                if shares_memory(self._host, array, argument._array):
+                if shares_memory(self._host, array, argument.array):
                     raise UsageError(
                         f"tensor argument {k} shares its memory with a tensor that the compiled function changes; pass "
                         "a clone() of it"
@@ -141,9 +141,9 @@ class CompiledCall:
         base = arguments[source.argument] if source.argument is not None else _owner(source.captured)
         if not source.steps:
             return base if source.argument is not None else base.detach()
-        array = array_view(base._array, source.steps)
+        array = array_view(base.array, source.steps)
         view = make_tensor(array, source.traced.spec, self._host, base.storage)
-        view._view = ViewInfo(base, source.steps, base.storage.graph_version, base.array)
+        view.view_info = ViewInfo(base, source.steps, base.storage.graph_version, base.array)
         return view
 
     def _materialize_escaped(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray]) -> None:
@@ -151,8 +151,8 @@ class CompiledCall:
         for source in self.result.escaped:
             real = self._tensor(source, arguments, arrays)
             tensor = source.traced
-            tensor.rebind(real._array, real.storage, self._host)
-            tensor._view, tensor._edge = real._view, None
+            tensor.rebind(real.array, real.storage, self._host)
+            tensor.view_info, tensor.recorded_edge = real.view_info, None
 
 
 def _owner(captured: CapturedArray | None) -> Tensor:
@@ -168,5 +168,5 @@ def _grad_guards(trace: TraceInterpreter, captured: Sequence[CapturedArray]) -> 
     """Leaves from outside, with whether they have a gradient, and it itself where the plan reads it."""
     arrays = {id(c.array) for c in captured}
     leaves = [t for t in trace.leaves.values() if t.interpreter is trace.host]
-    return [(t, t.grad is not None, t.grad if t.grad is not None and id(t.grad._array) in arrays else None)
+    return [(t, t.grad is not None, t.grad if t.grad is not None and id(t.grad.array) in arrays else None)
             for t in leaves]  # fmt: skip

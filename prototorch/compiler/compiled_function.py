@@ -33,10 +33,7 @@ MAX_UNSTABLE = 3  # traces in a row that change what they read
 
 
 class CompiledFunction:
-    """A function that is traced once for each kind of call, and then runs as a plan.
-
-    plans: the number of plans that it has.
-    """
+    """A function that is traced once for each kind of call, and then runs as a plan."""
 
     def __init__(self, function: Callable[..., Any]):
         self.function = function

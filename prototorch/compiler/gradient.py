@@ -45,11 +45,11 @@ class GradientTrace:
 
 def trace_gradient(trace: TraceInterpreter, arguments: Sequence[Tensor], value: Any) -> GradientTrace | None:
     """Record the backward pass of what a traced function has returned; None where nothing in it has a gradient."""
-    outputs = [t for t in collect_tensors(value) if isinstance(t._array, TracedArray) and t.spec.is_float]
+    outputs = [t for t in collect_tensors(value) if isinstance(t.array, TracedArray) and t.spec.is_float]
     outputs = [t for t in dict.fromkeys(outputs) if isinstance(t.edge, Edge)] if recording.get() else []
     if not outputs:
         return None
-    inner = [k for k, t in enumerate(arguments) if t._requires_grad]
+    inner = [k for k, t in enumerate(arguments) if t.leaf_requires_grad]
     targets = [*trace.leaves.values(), *(arguments[k] for k in inner)]
     result = GradientTrace(outputs, [*trace.leaves.values(), *inner])
     before = trace.graph.num_nodes

@@ -35,7 +35,7 @@ class _EagerCalls:
         with outside_trace(), enable_grad():
             tensors = [host.wrap(a) for a in copies]
             for t in tensors:
-                t._requires_grad = t.spec.is_float
+                t.leaf_requires_grad = t.spec.is_float
             outputs = collect_tensors(self.function(*tensors))
         if not outputs:
             raise UsageError(f"{self.name} must return a tensor, or a tuple of tensors")
@@ -57,14 +57,14 @@ class _EagerCalls:
         _, tensors, results = self._last
         host = cpu_interpreter()
         pairs = [(r, host.wrap(np.array(g))) for r, g in zip(results, grads, strict=True) if isinstance(r.edge, Edge)]
-        targets = [t for t in tensors if t._requires_grad]
+        targets = [t for t in tensors if t.leaf_requires_grad]
         if not pairs or not targets:
             return [None] * len(inputs)
         with outside_trace():
             _, found = run_backward([r for r, _ in pairs], [g for _, g in pairs], targets, retain_graph=True,
                                     create_graph=False)  # fmt: skip
         gradients = iter(found)
-        each = [next(gradients) if t._requires_grad else None for t in tensors]
+        each = [next(gradients) if t.leaf_requires_grad else None for t in tensors]
         return [None if g is None else g.numpy() for g in each]
 
 

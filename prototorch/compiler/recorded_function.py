@@ -62,13 +62,13 @@ class RecordedFunction:
         trace = _KeyedTrace(cpu_interpreter())
         arguments = [trace.input(f"input:{k}", spec) for k, spec in enumerate(specs)]
         for argument in arguments:
-            argument._requires_grad = argument.spec.is_float
-        values = [argument._array.value for argument in arguments]
+            argument.leaf_requires_grad = argument.spec.is_float
+        values = [argument.array.value for argument in arguments]
         for k, state in enumerate(states, len(arguments)):
-            cell = TracedArray(trace.graph.input(f"input:{k}", state.spec), state.spec, state._array)
-            trace.captured[id(state._array)] = CapturedArray(state, state._array, cell, f"input:{k}", False)
+            cell = TracedArray(trace.graph.input(f"input:{k}", state.spec), state.spec, state.array)
+            trace.captured[id(state.array)] = CapturedArray(state, state.array, cell, f"input:{k}", False)
             values.append(cell.value)
-        cells = [trace.captured[id(s._array)].cell for s in states]
+        cells = [trace.captured[id(s.array)].cell for s in states]
         token = active_trace.set(trace)
         try:
             with enable_grad():
@@ -133,7 +133,7 @@ def _record_backward(trace: TraceInterpreter, outputs: Sequence[Tensor],
                                 create_graph=False)  # fmt: skip
         for (k, _), g in zip(targets, found, strict=True):
             gradients[k] = None if g is None else trace.cell(g).value
-    return [(s._array.value, k) for s, (k, _) in zip(seeds, differentiable, strict=True)], gradients
+    return [(s.array.value, k) for s, (k, _) in zip(seeds, differentiable, strict=True)], gradients
 
 
 def _live_nodes(nodes: Sequence[Node], targets: Sequence[Value]) -> list[Node]:

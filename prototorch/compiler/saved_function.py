@@ -48,7 +48,7 @@ class _Recording:
             trace.restore_grads()
         if trace.numbers:
             raise UsageError(f"{name} has a step of an optimizer, which no file can hold: save what it trains")
-        if any(a._array.version for a in arguments):
+        if any(a.array.version for a in arguments):
             raise UsageError(f"{name} changes an argument in place, which a saved function does not: clone() it first")
         self.arrays: dict[str, np.ndarray] = {}
         captured = [c for c in trace.captured.values() if c.cell.base is None]

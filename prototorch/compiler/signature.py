@@ -57,7 +57,7 @@ class CallSignature:
         self.tensors.append(t)
         requires_grad = t.requires_grad
         grad = t.grad if requires_grad and t.is_leaf else None
-        key = (t.spec, t.interpreter.device, requires_grad, t.is_leaf, t._array.flags.c_contiguous)
+        key = (t.spec, t.interpreter.device, requires_grad, t.is_leaf, t.array.flags.c_contiguous)
         return key if grad is None else (*key, self._part(grad))
 
 

@@ -89,7 +89,7 @@ class TraceInterpreter(TensorInterpreter):
     def argument(self, number: int, tensor: Tensor) -> Tensor:
         """The tensor that stands for an argument."""
         made = self.input(f"argument:{number}", tensor.spec)
-        made._requires_grad = tensor.requires_grad
+        made.leaf_requires_grad = tensor.requires_grad
         return made
 
     def restore_grads(self) -> None:
@@ -99,20 +99,20 @@ class TraceInterpreter(TensorInterpreter):
 
     def cell(self, tensor: Tensor) -> TracedArray:
         """The memory of a tensor; that of a tensor from outside is captured."""
-        array = tensor._array
+        array = tensor.array
         if type(array) is TracedArray:
             if tensor.interpreter is not self:
                 raise UsageError("a tensor that another compiled function has made while it was traced is used here")
-            view = tensor._view
+            view = tensor.view_info
             if view is not None and view.graph_version != tensor.storage.graph_version:
                 tensor.edge  # noqa: B018  it finds its place on the tape, and its memory, anew
-                array = tensor._array
+                array = tensor.array
             return array
         found = self.captured.get(id(array))
         return self._capture(tensor) if found is None else found.cell
 
     def _capture(self, tensor: Tensor) -> TracedArray:
-        array = tensor._array
+        array = tensor.array
         if (
             tensor.interpreter is not self.host
             and tensor.interpreter is not self
@@ -122,7 +122,7 @@ class TraceInterpreter(TensorInterpreter):
                 f"a compiled function takes tensors of one device, and gets some on {self.host.device} and on "
                 f"{tensor.device}"
             )
-        view = tensor._view
+        view = tensor.view_info
         name = f"captured:{len(self.captured)}"
         is_here = tensor.interpreter is self.host
         is_state = view is None and is_here and bool(array.flags.c_contiguous)
@@ -143,7 +143,7 @@ class TraceInterpreter(TensorInterpreter):
         """Record the op; gives a tensor, or a tuple of them."""
         cells = [self.cell(t) for t in inputs]
         for t in inputs:
-            if t._requires_grad and t.interpreter is not self and id(t) not in self.leaves:
+            if t.leaf_requires_grad and t.interpreter is not self and id(t) not in self.leaves:
                 self.leaves[id(t)] = t
                 self.initial_grads.setdefault(id(t), t.grad)
         result = self.graph.apply(op, [c.value for c in cells], attrs)
@@ -155,7 +155,7 @@ class TraceInterpreter(TensorInterpreter):
             source = inputs[0]
             out = self.new_tensor(cells[0].view(values[0], values[0].spec, layout, (op.name, attrs_key)),
                                   source.storage)  # fmt: skip
-            out._view = ViewInfo.extend(source, op.name, attrs_key)
+            out.view_info = ViewInfo.extend(source, op.name, attrs_key)
             outputs: tuple[Tensor, ...] = (out,)
         else:
             outputs = tuple([self.new_tensor(TracedArray(v, v.spec)) for v in values])

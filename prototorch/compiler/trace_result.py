@@ -38,9 +38,9 @@ class TraceResult:
     """``value`` is what the function has returned: a nest whose traced tensors are in ``tensors``, by id.
 
     outputs, updates: of the graph. changed: arrays from outside that the plan changes. copied_back: the same where it
-    is no state: the name of the output with the new elements. argument_updates: (argument, output). grads: captured
-    leaves or arguments (by position) with the new ``grad``, None or a result. escaped: tensors of the trace that
-    something outside has kept.
+    is no state: the name of the output with the new elements. argument_updates: (argument, output). leaf_grads,
+    argument_grads: captured leaves, arguments (by position) with the new ``grad``, None or a result. escaped: tensors
+    of the trace that something outside has kept.
     """
 
     value: Any
@@ -60,7 +60,7 @@ class TraceResult:
 class _Collector:
     def __init__(self, trace: TraceInterpreter, arguments: Sequence[Tensor], result: TraceResult):
         self.trace, self.result = trace, result
-        self.arguments = {id(t._array): k for k, t in enumerate(arguments)}
+        self.arguments = {id(t.array): k for k, t in enumerate(arguments)}
         self._names: dict[tuple[Value, int], str] = {}
 
     def describe(self, tensor: Tensor) -> ResultTensor:
@@ -100,7 +100,7 @@ def collect_results(trace: TraceInterpreter, arguments: Sequence[Tensor], argume
             result.argument_grads.append((k, None if new is None else collector.describe(new)))
 
     def note_result(tensor: Tensor) -> Tensor:
-        if isinstance(tensor._array, TracedArray):
+        if isinstance(tensor.array, TracedArray):
             result.tensors[id(tensor)] = collector.describe(tensor)
         return tensor
 
@@ -132,7 +132,7 @@ def _collect_writes(trace: TraceInterpreter, collector: _Collector, arguments: S
         else:
             result.copied_back.append((captured, collector.output(cell.value)))
     for k, argument in enumerate(arguments):
-        cell = argument._array
+        cell = argument.array
         if cell.base is None and cell.version:
             result.argument_updates.append((k, collector.output(cell.value)))
 
@@ -142,7 +142,7 @@ def _collect_escaped(trace: TraceInterpreter, collector: _Collector, arguments: 
     result = collector.result
     known = {*result.tensors, *map(id, arguments)}
     known.update(id(r.traced) for _, r in (*result.leaf_grads, *result.argument_grads) if r is not None)
-    known.update(id(r.traced._view.base) for r in result.tensors.values() if r.traced._view is not None)
+    known.update(id(r.traced.view_info.base) for r in result.tensors.values() if r.traced.view_info is not None)
 
     def live_tensors() -> list[Tensor]:
         found = [reference() for reference in trace.tensors]

@@ -151,7 +151,8 @@ class CudaDevice(Protocol):
         """Capture the work of ``compute_stream`` from here on."""
 
     def end_capture(self) -> Any:
-        """The captured graph, ready to be launched. Raises CUDA's error where the work could not be captured."""
+        """The captured graph, ready to be launched. The error of CUDA is raised where the work could not be
+        captured."""
 
     def abandon_capture(self) -> None:
         """End a capture that failed and discard it."""

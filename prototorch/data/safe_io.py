@@ -39,7 +39,7 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 @contextmanager
 def open_file(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
-    """Open a regular file for reading: (file descriptor, size in bytes). Errors of the system become DataErrors.
+    """Open a regular file for reading: (file descriptor, size in bytes). An error of the system becomes a DataError.
 
     Raises:
         DataError: the file is missing, unreadable, or not a regular file.

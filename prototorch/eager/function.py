@@ -146,7 +146,7 @@ def _finish(cls: type[Function], ctx: Any, args: tuple[Any, ...], originals: tup
         out = originals[k]
         is_changed = id(out) in dirty
         if not is_changed:
-            outputs[k] = make_tensor(out._array, out.spec, out.interpreter, out.storage)
+            outputs[k] = make_tensor(out.array, out.spec, out.interpreter, out.storage)
         if number not in node.without_gradient:
             place_output(outputs[k], Edge(node, number), is_changed, cls.__name__)
     save_tensors(ctx, node, tuple(outputs[k] for k in node.output_positions), tensors)

@@ -96,10 +96,10 @@ class FunctionCtx:
         return saved.tensor if saved.output is None else self._at_output(saved.tensor, saved.output)
 
     def _at_output(self, tensor: Tensor, output: int) -> Tensor:
-        made = make_tensor(tensor._array, tensor.spec, tensor.interpreter, tensor.storage)
+        made = make_tensor(tensor.array, tensor.spec, tensor.interpreter, tensor.storage)
         node = None if self._node is None else self._node()
         if node is not None and tensor.spec.is_float and output not in node.without_gradient:
-            made._edge = Edge(node, output)
+            made.recorded_edge = Edge(node, output)
         return made
 
 

@@ -43,8 +43,8 @@ def assign(target: Tensor, value: Tensor, name: str = "an in-place change", sinc
     is_recorded = recording.get() and target.spec.is_float and (target.requires_grad or value.requires_grad)
     if is_recorded:
         _check_leaf(target, name)
-        if target._view is not None:
-            target._view.check_base()
+        if target.view_info is not None:
+            target.view_info.check_base()
     if value.spec.dtype != target.spec.dtype:
         value = ops.cast(value, dtype=target.spec.dtype)
     if is_recorded:
@@ -72,13 +72,13 @@ def update_directly(target: Tensor, op: Op, other: Tensor) -> bool:
         or other.spec.dtype != target.spec.dtype
         or not target.spec.is_float
         or (other.storage is target.storage and other is not target)
-        or not target._array.flags.c_contiguous
+        or not target.array.flags.c_contiguous
     ):
         return False
     signature = interpreter.find_signature(op, (target, other), {})
     if signature.outs[0] is not target.spec or 0 not in op.inplace_map({}).values():
         return False
-    interpreter.call_kernel(signature, [target._array, other._array], [target._array])
+    interpreter.call_kernel(signature, [target.array, other.array], [target.array])
     target.storage.mark_changed()
     return True
 
@@ -99,7 +99,7 @@ def _check_shape(target: Tensor, value: Tensor, name: str) -> None:
 
 
 def _check_leaf(target: Tensor, name: str) -> None:
-    base = target if target._view is None else target._view.base
+    base = target if target.view_info is None else target.view_info.base
     for tensor, what in ((target, "a leaf tensor"), (base, "a view of a leaf tensor")):
         if tensor.is_leaf and tensor.requires_grad:
             raise GradientError(
@@ -110,7 +110,7 @@ def _check_leaf(target: Tensor, name: str) -> None:
 
 def _move_on_tape(target: Tensor, value: Tensor) -> None:
     """Give the target the value's place on the tape, and the tensor that it is a view of a new one."""
-    view, storage = target._view, target.storage
+    view, storage = target.view_info, target.storage
     if view is None:
         _take_place(target, value)
         storage.graph_version += 1
@@ -127,8 +127,8 @@ def _take_place(target: Tensor, value: Tensor) -> None:
     edge = value.edge
     if edge is not None and not isinstance(edge, Edge):  # a leaf: the target is what an op made of it
         edge = value.interpreter.identity_edge(value)
-    before, target._edge = target._edge, edge
-    target._requires_grad = False
+    before, target.recorded_edge = target.recorded_edge, edge
+    target.leaf_requires_grad = False
     if before is not None and edge is not None:
         move_retained(target, before)
 
@@ -138,14 +138,15 @@ def become_view(target: Tensor, make_view: Callable[[Tensor], Tensor], name: str
 
     name: the function, for messages. Raises GradientError for a leaf that requires a gradient while ops are recorded.
     """
-    if recording.get() and target._view is None:
+    if recording.get() and target.view_info is None:
         _check_leaf(target, name)
     source = target
-    if target._view is None:  # what owns the memory from now on, in the shape that it had
-        source = make_tensor(target._array, target.spec, target.interpreter, target.storage)
-        source._edge = target._edge
+    if target.view_info is None:  # what owns the memory from now on, in the shape that it had
+        source = make_tensor(target.array, target.spec, target.interpreter, target.storage)
+        source.recorded_edge = target.recorded_edge
     view = make_view(source)
-    target._array, target.spec, target._view, target._edge = view._array, view.spec, view._view, view._edge
+    target.array, target.spec = view.array, view.spec
+    target.view_info, target.recorded_edge = view.view_info, view.recorded_edge
     return target
 
 
@@ -153,9 +154,9 @@ def place_output(target: Tensor, edge: Edge, is_changed: bool, name: str) -> Non
     """Give the output of a function its place on the tape. is_changed: whether it is an input that the function has
     changed in place. Raises GradientError for a leaf that requires a gradient, and a view of one."""
     if not is_changed:
-        target._edge = edge
+        target.recorded_edge = edge
         return
     _check_leaf(target, name)
-    value = make_tensor(target._array, target.spec, target.interpreter, target.storage)
-    value._edge = edge
+    value = make_tensor(target.array, target.spec, target.interpreter, target.storage)
+    value.recorded_edge = edge
     _move_on_tape(target, value)

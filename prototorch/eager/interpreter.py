@@ -128,7 +128,9 @@ class TensorInterpreter:
         if not recording.get():
             return
         edges = tuple([
-            (e if (e := t._edge) is not None else t if t._requires_grad else None) if t._view is None else t.edge
+            t.edge if t.view_info is not None
+            else e if (e := t.recorded_edge) is not None
+            else t if t.leaf_requires_grad else None
             for t in inputs
         ])  # fmt: skip
         for edge in edges:
@@ -139,10 +141,10 @@ class TensorInterpreter:
         needs = tuple([e is not None for e in edges])
         positions = signature.positions(needs)
         if watching is None or not watching.pack_hooks:
-            saved = [SavedArray((t := inputs[k])._array, t.storage, t.storage.version) for k in positions.inputs]
+            saved = [SavedArray((t := inputs[k]).array, t.storage, t.storage.version) for k in positions.inputs]
             for k in positions.outputs:
                 t = outputs[k]
-                saved.append(SavedArray(t._array, t.storage, t.storage.version))
+                saved.append(SavedArray(t.array, t.storage, t.storage.version))
         else:
             saved = pack_arrays(watching, [inputs[k] for k in positions.inputs]) + \
                 pack_arrays(watching, [outputs[k] for k in positions.outputs])  # fmt: skip
@@ -151,7 +153,7 @@ class TensorInterpreter:
             entry.ensure_extras().traceback = caller_traceback()
         for k, t in enumerate(outputs):
             if t.spec.dtype in FLOAT_DTYPES:
-                t._edge = Edge(entry, k)
+                t.recorded_edge = Edge(entry, k)
 
     def copy(self, tensor: Tensor) -> Tensor:
         """A tensor of its own memory with the same elements, without the tape."""
@@ -173,9 +175,9 @@ class TensorInterpreter:
 
     def _edge_of(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], like: Tensor) -> Any:
         """The place on the tape of an op's output, for an op that need not run because the elements are there."""
-        out = make_tensor(like._array, like.spec, self, like.storage)
+        out = make_tensor(like.array, like.spec, self, like.storage)
         self.record(op, inputs, attrs, (out,), tuple(sorted(attrs.items())))
-        return out._edge
+        return out.recorded_edge
 
     def collect(self, work: Callable[[], Any]) -> tuple[Any, list[CollectedApplication]]:
         """The result of ``work()``, and the applications of its ops."""
@@ -223,9 +225,9 @@ class EagerInterpreter(TensorInterpreter):
         key: tuple[Any, ...]
         if len(inputs) == 2:  # as below, in half the time
             a, b = inputs
-            key, arrays = (op, attrs_key, id(a.spec), id(b.spec)), [a._array, b._array]
+            key, arrays = (op, attrs_key, id(a.spec), id(b.spec)), [a.array, b.array]
         else:
-            key, arrays = (op, attrs_key, *[id(t.spec) for t in inputs]), [t._array for t in inputs]
+            key, arrays = (op, attrs_key, *[id(t.spec) for t in inputs]), [t.array for t in inputs]
         signature = self._signatures.get(key)
         if signature is None:
             signature = self.find_signature(op, inputs, attrs)
@@ -233,7 +235,7 @@ class EagerInterpreter(TensorInterpreter):
         if view is not None:
             source = inputs[0]
             out = make_tensor(view, signature.outs[0], self, source.storage)
-            out._view = ViewInfo.extend(source, op.name, signature.attrs_key)
+            out.view_info = ViewInfo.extend(source, op.name, signature.attrs_key)
             outputs: tuple[Tensor, ...] = (out,)
         else:
             if self._makes_contiguous:
@@ -268,7 +270,7 @@ class EagerInterpreter(TensorInterpreter):
 
     def lift(self, tensor: Tensor) -> Tensor:
         if tensor.spec.shape == () and isinstance(tensor.interpreter, EagerInterpreter):  # as in PyTorch
-            return self.scalar(tensor.interpreter.to_numpy(tensor._array))
+            return self.scalar(tensor.interpreter.to_numpy(tensor.array))
         return super().lift(tensor)
 
     def scalar(self, array: np.ndarray) -> Tensor:
@@ -316,7 +318,7 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return cast(Tensor, trace.view_update(base, value, steps))
-        out = make_tensor(base._array, base.spec, self, base.storage)
+        out = make_tensor(base.array, base.spec, self, base.storage)
         self.record(view_update, (base, value), {"steps": steps}, (out,), (("steps", steps),))
         return out
 
@@ -325,7 +327,7 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             return cast(Tensor, trace.copy(tensor))
-        return self.wrap(self.copy_array(tensor._array))
+        return self.wrap(self.copy_array(tensor.array))
 
     def copy_array(self, array: Any) -> Any:
         return self.backend.copy(array)
@@ -356,7 +358,7 @@ class EagerInterpreter(TensorInterpreter):
         if trace is not None:
             trace.add_into(target, value)
             return
-        array, source = target._array, value._array
+        array, source = target.array, value.array
         if not self.backend.has_device_memory:
             array += source
         else:
@@ -369,7 +371,7 @@ class EagerInterpreter(TensorInterpreter):
         if trace is not None:
             trace.write(target, value)
             return
-        array, source = target._array, value._array
+        array, source = target.array, value.array
         if not self.backend.has_device_memory:
             array[...] = source
         else:

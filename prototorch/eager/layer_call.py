@@ -91,7 +91,7 @@ def weight_tensor(array: np.ndarray, requires_grad: bool = True, storage: Storag
     with outside_trace():  # it outlives the call
         interpreter = cpu_interpreter()
         made = interpreter.wrap(interpreter.backend.asarray(array), storage)
-    made._requires_grad = requires_grad
+    made.leaf_requires_grad = requires_grad
     return made
 
 

@@ -17,8 +17,8 @@ def retain(tensor: Any) -> None:
     def keep(gradient: Any) -> None:
         found = reference()
         if found is not None:
-            before = found._grad
-            found._grad = gradient.detach() if before is None else before + gradient
+            before = found.stored_grad
+            found.stored_grad = gradient.detach() if before is None else before + gradient
 
     entry.ensure_extras().retained[output] = keep
 

@@ -74,7 +74,7 @@ def unpack_array(saved: SavedArray, signature: Any, position: int, is_output: bo
     if storage is None:
         if type(array) is PackedArray:
             found = array.unpack()
-            return make_tensor(found._array, found.spec, found.interpreter, Storage())
+            return make_tensor(found.array, found.spec, found.interpreter, Storage())
         storage = Storage()
     elif storage.version != version:
         check_version(storage, version, signature.op.name, f"{'output' if is_output else 'input'} {position}", spec)

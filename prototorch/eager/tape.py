@@ -109,12 +109,12 @@ class TapeEntry:
             t = inputs[k] = unpack_array(next(saved), signature, k, False)
             unpacked.append(t)
             if create_graph:
-                t._edge = self.edges[k]
+                t.recorded_edge = self.edges[k]
         for k in output_positions:
             t = outputs[k] = unpack_array(next(saved), signature, k, True)
             unpacked.append(t)
             if create_graph:
-                t._edge = Edge(self, k)
+                t.recorded_edge = Edge(self, k)
         results: Sequence[Any] = signature.op.vjp(grads, outputs, inputs, needs, signature.attrs)
         if unpacked and not create_graph:  # what was saved must not become the gradient of a leaf, which is added to
             for t in unpacked:

@@ -36,16 +36,32 @@ class Tensor(OperatorMixin):
 
     grad: the gradient after `backward`, a Tensor, else None. mask: which elements count (a bool Tensor, see
     `layers.mask_shapes`), or None. interpreter: runs the ops on it. storage: its memory, shared with its views.
-    spec: shape and element type.
+    spec: shape and element type. array: that of the backend (NumPy's or CuPy's).
+
+    For the modules of eager mode alone: recorded_edge is the `Edge` of the op that made it, None for a leaf, and of a
+    view whose base was changed since it is out of date (`edge` is not); leaf_requires_grad: whether a gradient was
+    asked for a leaf; stored_grad: `grad` without its warning; view_info: what a view knows of its base, else None.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_array", "_edge", "_grad", "_requires_grad", "_view", "interpreter",
-                 "mask", "spec", "storage")  # fmt: skip
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "array",
+        "interpreter",
+        "leaf_requires_grad",
+        "mask",
+        "recorded_edge",
+        "spec",
+        "storage",
+        "stored_grad",
+        "view_info",
+    )
 
-    _array: Any
-    _edge: Any
-    _view: ViewInfo | None
-    _grad: Tensor | None
+    array: Any
+    recorded_edge: Any
+    view_info: ViewInfo | None
+    stored_grad: Tensor | None
+    leaf_requires_grad: bool
     mask: Tensor | None
     interpreter: Any
     spec: Spec
@@ -58,18 +74,13 @@ class Tensor(OperatorMixin):
     # ------------------------------------------------------------------ what it is
 
     @property
-    def array(self) -> Any:
-        """The array of the backend (NumPy's or CuPy's)."""
-        return self._array
-
-    @property
     def shape(self) -> Size:
-        """The shape."""
+        """The sizes of the dimensions, as a `Size` (a tuple; ``size(dim)`` is one of them)."""
         return Size(self.spec.shape)
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type, such as `prototorch.float32`."""
         return DTYPES[self.spec.dtype]
 
     @property
@@ -87,15 +98,15 @@ class Tensor(OperatorMixin):
     @property
     def edge(self) -> Any:
         """Its place on the tape: an `Edge`; the tensor itself, where it is a leaf with a gradient; None for neither."""
-        view = self._view
+        view = self.view_info
         if view is not None and view.graph_version != self.storage.graph_version:
             _refresh_view(self)
-        return self._edge if self._edge is not None else (self if self._requires_grad else None)
+        return self.recorded_edge if self.recorded_edge is not None else (self if self.leaf_requires_grad else None)
 
     @property
     def requires_grad(self) -> bool:
         """Whether a gradient is computed for it: it was asked for, or it was computed from such a tensor."""
-        return self._requires_grad or self.edge is not None
+        return self.leaf_requires_grad or self.edge is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -105,14 +116,14 @@ class Tensor(OperatorMixin):
             )
         if value and not self.spec.is_float:
             raise GradientError(f"requires_grad: a tensor of dtype {self.spec.dtype} has no gradient")
-        self._requires_grad = bool(value) and self.is_leaf
+        self.leaf_requires_grad = bool(value) and self.is_leaf
 
     @property
     def grad(self) -> Tensor | None:
         """The gradient after `backward`; None before. Warns where the tensor is no leaf, whose gradient is not kept
         without `retain_grad`."""
-        found = self._grad
-        if found is None and self._edge is not None and "retained" not in self.__dict__:
+        found = self.stored_grad
+        if found is None and self.recorded_edge is not None and "retained" not in self.__dict__:
             warn_user(
                 "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
                 "on it first, or read grad of the leaf that it was computed from", UserWarning)  # fmt: skip
@@ -130,11 +141,11 @@ class Tensor(OperatorMixin):
                     f"grad: expected a tensor {self.spec} on {self.device}, as the tensor is, got {value.spec} on "
                     f"{value.device}"
                 )
-        self._grad = value
+        self.stored_grad = value
 
     @grad.deleter
     def grad(self) -> None:
-        self._grad = None
+        self.stored_grad = None
 
     @property
     def retains_grad(self) -> bool:
@@ -167,37 +178,37 @@ class Tensor(OperatorMixin):
     @property
     def _base(self) -> Tensor | None:
         """The tensor that it is a view of, or None."""
-        return None if self._view is None else self._view.base
+        return None if self.view_info is None else self.view_info.base
 
     def is_overlapping(self) -> bool:
         """Whether several elements share one memory location (after `expand`, or `unfold` with a small step)."""
-        array = self._array
+        array = self.array
         return not array.flags.c_contiguous and has_overlap(array.shape, array.strides, self.dtype.itemsize)
 
     @property
     def data(self) -> Tensor:
         """The same memory without the tape, and with a version counter of its own (PyTorch): what is changed through it
         is not noticed by the tape. Setting it takes the array of another tensor."""
-        return make_tensor(self._array, self.spec, self.interpreter, Storage())
+        return make_tensor(self.array, self.spec, self.interpreter, Storage())
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise UsageError(f"data: expected a tensor, got {type(value).__name__}")
-        if self._requires_grad and not value.spec.is_float:
+        if self.leaf_requires_grad and not value.spec.is_float:
             raise UsageError(f"data: a tensor of dtype {value.spec.dtype} cannot require a gradient")
-        self.rebind(value._array, value.storage, value.interpreter)
+        self.rebind(value.array, value.storage, value.interpreter)
 
     def rebind(self, array: Any, storage: Storage, interpreter: Any = None) -> None:
         """Take another array; the tensor stays what it is on the tape."""
-        self._array, self.storage = array, storage
+        self.array, self.storage = array, storage
         self.spec = Spec(tuple(array.shape), str(array.dtype))
         self.interpreter = interpreter or self.interpreter
-        self._view = None
+        self.view_info = None
 
     def detach(self) -> Tensor:
         """The same memory (and version counter) without the tape."""
-        return make_tensor(self._array, self.spec, self.interpreter, self.storage)
+        return make_tensor(self.array, self.spec, self.interpreter, self.storage)
 
     # ------------------------------------------------------------------ Python's and NumPy's protocols
 
@@ -206,7 +217,7 @@ class Tensor(OperatorMixin):
 
         Unlike PyTorch it also takes tensors that require a gradient; ``force`` is accepted for its sake.
         """
-        found: np.ndarray = self.interpreter.to_numpy(self._array)
+        found: np.ndarray = self.interpreter.to_numpy(self.array)
         return found
 
     def item(self) -> Any:
@@ -268,7 +279,7 @@ class Tensor(OperatorMixin):
 
 def _refresh_view(view: Tensor) -> None:
     """Compute the place on the tape of a view whose base has been changed."""
-    info = view._view
+    info = view.view_info
     assert info is not None
     info.check_base()
     token = recording.set(True)
@@ -276,8 +287,8 @@ def _refresh_view(view: Tensor) -> None:
         result = apply_view_steps(info.base, info.steps)
     finally:
         recording.reset(token)
-        view._view = info._replace(graph_version=view.storage.graph_version)
-    view._edge, view._array = result._edge, result._array
+        view.view_info = info._replace(graph_version=view.storage.graph_version)
+    view.recorded_edge, view.array = result.recorded_edge, result.array
 
 
 _new = object.__new__
@@ -286,7 +297,7 @@ _new = object.__new__
 def make_tensor(array: Any, spec: Spec, interpreter: Any, storage: Storage) -> Tensor:
     """A tensor of an array without a copy. It is no view, and has no gradient."""
     t = _new(Tensor)
-    t._array, t.spec, t.interpreter, t.storage = array, spec, interpreter, storage
-    t._edge = t._view = t._grad = t.mask = None
-    t._requires_grad = False
+    t.array, t.spec, t.interpreter, t.storage = array, spec, interpreter, storage
+    t.recorded_edge = t.view_info = t.stored_grad = t.mask = None
+    t.leaf_requires_grad = False
     return t

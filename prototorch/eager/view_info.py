@@ -25,12 +25,12 @@ class ViewInfo(NamedTuple):
     @classmethod
     def extend(cls, source: Any, op: str, attrs: tuple[tuple[str, Any], ...]) -> ViewInfo:
         """The view by one more op on a tensor, which may be a view itself."""
-        base, steps = (source, ()) if source._view is None else (source._view.base, source._view.steps)
-        return cls(base, (*steps, (op, attrs)), source.storage.graph_version, base._array)
+        base, steps = (source, ()) if source.view_info is None else (source.view_info.base, source.view_info.steps)
+        return cls(base, (*steps, (op, attrs)), source.storage.graph_version, base.array)
 
     def check_base(self) -> None:
         """Raise UsageError where the base is no longer the array that the view is of."""
-        if self.base._array is not self.base_array:
+        if self.base.array is not self.base_array:
             raise UsageError(
                 "the tensor that this one is a view of has taken another shape or memory in place (t_(), unsqueeze_(), "
                 "data = ...) since the view was made: make the view again"

@@ -96,12 +96,12 @@ class Node:
 
     @property
     def input_specs(self) -> tuple[Spec, ...]:
-        """The specs of the inputs."""
+        """The spec of each input, in their order."""
         return tuple(v.spec for v in self.inputs)
 
     @property
     def output_specs(self) -> tuple[Spec, ...]:
-        """The specs of the outputs."""
+        """The spec of each output, in their order."""
         return tuple(v.spec for v in self.outputs)
 
 

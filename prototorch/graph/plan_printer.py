@@ -63,7 +63,7 @@ class StepOutput:
     alias_of: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The object that ``show --plan --json`` writes of it."""
         return {
             "shape": self.shape, "dtype": self.dtype, "layout": self.layout, "place": self.allocation,
             "offset": self.offset, "nbytes": self.nbytes, "state": self.state, "over": self.alias_of,
@@ -90,7 +90,7 @@ class PlannedStep:
     trip_count: int = 1
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The object that ``show --plan --json`` writes of it."""
         return {
             "number": self.number, "phase": self.phase, "layer": self.layer, "layers": self.layers, "op": self.op,
             "members": self.members, "level": self.level, "kernel": self.kernel, "reads": self.reads,
@@ -123,7 +123,7 @@ class PlanDescription:
         }  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The object that ``show --plan --json`` writes of it."""
         return {
             "title": self.title, "steps": [s.as_dict() for s in self.steps], "arena": self.arena_bytes,
             "states": self.state_bytes, "inputs": self.input_bytes, "outputs": self.outputs,

@@ -77,7 +77,7 @@ class Context(Protocol):
         """The mask of a value (bool, True where an element counts; see `layers.mask_shapes`), or None."""
 
     def set_mask(self, value: Any, mask: Any) -> None:
-        """Set the mask of an output."""
+        """Set the mask of an output: bool, of a prefix of its shape (see `layers.mask_shapes`); None for no mask."""
 
     def sublayer(self, name: str, layer: Any, *inputs: Any) -> Any:
         """The outputs of another layer inside this one; its weights have ``name/`` as a prefix."""

@@ -17,7 +17,7 @@ class _GlobalPooling(Layer):
     keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")
 
     def pooled_axes(self, ctx: Context, x: ArrayValue) -> tuple[int, ...]:
-        """The axes that are pooled."""
+        """All axes behind [batch, channels]. Raises ShapeError for an input of another rank."""
         check_rank(ctx, x, self.rank)
         return tuple(range(2, x.ndim))
 

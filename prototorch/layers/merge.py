@@ -73,7 +73,7 @@ class _Elementwise(MergeLayer):
         return y
 
     def combine(self, inputs: Sequence[Any]) -> Any:
-        """The inputs as one."""
+        """The inputs as one value, of the shape that they broadcast to."""
         raise TypeError(f"{type(self).__name__} does not define combine")
 
     def combine_masked(self, inputs: Sequence[Any], masks: Sequence[Any | None]) -> Any:

@@ -41,7 +41,7 @@ class DeviceColumn:
     error: PrototorchError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The object that ``time --json`` writes of it."""
         if self.profile is None:
             return {"device": self.label, "error": str(self.error)}
         return {"device": self.label, "settings": self.settings, **self.profile.as_dict()}

@@ -93,7 +93,7 @@ class Metric(Block, family="metric"):
         raise TypeError(f"{type(self).__name__} does not define result")
 
     def target_spec(self, output: Spec) -> Spec:
-        """The spec of the target for an output of this spec."""
+        """The spec in which `update` takes the target of an output [batch, ...]; by default that of the output."""
         return Spec(output.shape, output.dtype)
 
     def match_target(self, target: Any, output: Any) -> Any:

@@ -19,7 +19,7 @@ class LossAsMetric(MeanMetric, abstract=True):
 
     @cached_property
     def wrapped_loss(self) -> Loss:
-        """The loss."""
+        """An instance of ``loss_class`` with the metric's fields."""
         values = self.field_values()
         return self.loss_class(**{name: values[name] for name in self.loss_class.specs()})
 

@@ -70,7 +70,7 @@ class Page:
         return f"{self.block.__name__} ({_SINGULAR.get(self.family, self.family.rstrip('s'))})"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The object that ``layers NAME --json`` writes of it."""
         return {
             "name": self.block.__name__,
             "family": self.family,

@@ -77,19 +77,19 @@ class Application(Protocol):
 
     @property
     def op(self) -> OpProtocol:
-        """The op."""
+        """The op that was applied."""
 
     @property
     def inputs(self) -> Sequence[Any]:
-        """The input values."""
+        """The values that it was applied to, in order."""
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The attributes."""
+        """Its attributes by name."""
 
     @property
     def outputs(self) -> Sequence[Any]:
-        """The output values."""
+        """Its results, a tuple of one value where the op has one."""
 
 
 _current: ContextVar[Any] = ContextVar("prototorch_interpreter", default=None)

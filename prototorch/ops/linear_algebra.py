@@ -47,7 +47,7 @@ def transpose_matrix(x: Any) -> Any:
 
 
 class Inverse(MatrixOp):
-    """The inverse of each matrix. Raises LinAlgError for a singular one."""
+    """The inverse of each matrix. Raises numpy.linalg.LinAlgError for a singular one."""
 
     @staticmethod
     def _by_x(g: Any, y: Any, x: Any) -> Any:
@@ -58,8 +58,8 @@ class Inverse(MatrixOp):
 
 
 class Solve(MatrixOp):
-    """``solve(a, b)``: the x with a @ x = b. a [..., n, n], b [..., n, k]; leading axes broadcast. Raises LinAlgError
-    for a singular matrix."""
+    """``solve(a, b)``: the x with a @ x = b. a [..., n, n], b [..., n, k]; leading axes broadcast. Raises
+    numpy.linalg.LinAlgError for a singular matrix."""
 
     def infer_spec(self, a: Spec, b: Spec) -> Spec:
         self.square_spec(a)
@@ -83,7 +83,7 @@ class Solve(MatrixOp):
 
 class Cholesky(MatrixOp):
     """The lower triangular L with L @ L.T = x, of symmetric positive definite matrices; the lower triangle is read.
-    Raises LinAlgError for a matrix that is not positive definite."""
+    Raises numpy.linalg.LinAlgError for a matrix that is not positive definite."""
 
     @staticmethod
     def _by_x(g: Any, y: Any, x: Any) -> Any:

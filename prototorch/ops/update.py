@@ -17,7 +17,11 @@ from prototorch.spec import Spec
 
 
 class Update(Op):
-    """inputs: weight, gradient, rate, step, slots...; outputs: weight, slots... of the same specs."""
+    """An update of one weight by its gradient: ``update(weight, gradient, rate, step, *slots)``.
+
+    rate, step: scalars, the learning rate and the number of the iteration. Returns the new weight and the new slots, of
+    the specs of the old ones.
+    """
 
     elementwise = True
     slots: ClassVar[int] = 0

@@ -8,36 +8,10 @@
 (`prototorch.optimizers` are Keras', which `Model.compile` takes.)
 """
 
-from typing import NoReturn
+from typing import Any
 
-from prototorch.errors import UsageError, did_you_mean
-from prototorch.optim import lr_scheduler as lr_scheduler
-from prototorch.optim import swa_utils as swa_utils
-from prototorch.optim.adam import Adam, AdamW
-from prototorch.optim.adam_variants import Adamax, NAdam, RAdam
-from prototorch.optim.lbfgs import LBFGS
-from prototorch.optim.mean_squares import Adadelta, Adagrad, RMSprop
-from prototorch.optim.optimizer import Optimizer
-from prototorch.optim.rprop_asgd import ASGD, Rprop
-from prototorch.optim.sgd import SGD
-
-__all__ = [
-    "ASGD",
-    "LBFGS",
-    "SGD",
-    "Adadelta",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "lr_scheduler",
-    "swa_utils",
-]
+from prototorch.base.public_names import PublicNames
+from prototorch.errors import UsageError
 
 #: PyTorch's optimizers that are not here -> why, and what to use
 REFUSALS = {
@@ -46,11 +20,15 @@ REFUSALS = {
     "Muon": "it orthogonalizes the updates of matrices; use AdamW",
 }
 
+_MODULES = {"optimizer": "Optimizer", "lr_scheduler": "lr_scheduler", "swa_utils": "swa_utils"}
+_NAMES = PublicNames(__name__, _MODULES, family="optim")
+__all__ = _NAMES.names()
 
-def __getattr__(name: str) -> NoReturn:
+
+def __getattr__(name: str) -> Any:
     if name in REFUSALS:
         raise UsageError(f"prototorch.optim has no {name}: {REFUSALS[name]}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{did_you_mean(name, __all__)}")
+    return _NAMES.get(name)
 
 
 def __dir__() -> list[str]:

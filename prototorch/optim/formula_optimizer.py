@@ -21,7 +21,7 @@ __all__ = ["FormulaOptimizer", "check_betas", "check_options", "check_range", "f
 Progress = tuple[float, ...]  #: numbers of a parameter's state that its coefficients depend on, such as its step
 
 
-class FormulaOptimizer(Optimizer):
+class FormulaOptimizer(Optimizer, abstract=True):
     """The base class of the methods of this package. A subclass defines what stands below, in this order."""
 
     has_elementwise_states = True

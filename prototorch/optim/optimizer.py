@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.base.declared_family import DeclaredFamily
 from prototorch.eager.functions.gradients import RemovableHandle
 from prototorch.eager.grad_mode import enable_grad
 from prototorch.eager.tensor import Tensor
@@ -28,7 +29,7 @@ class _Required:
 required = _Required()
 
 
-class Optimizer:
+class Optimizer(DeclaredFamily, family="optim"):
     """The base class: a subclass defines ``step``, which changes the parameters by their gradients.
 
     Args:

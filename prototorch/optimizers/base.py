@@ -179,7 +179,7 @@ class Optimizer(Block, family="optimizer"):
 
 
 def zeros_slot(weight: WeightSpec) -> np.ndarray:
-    """A slot of zeros."""
+    """Zeros of the weight's shape and dtype: a slot before the first step."""
     return np.zeros(weight.spec.shape, weight.spec.dtype)
 
 

@@ -122,16 +122,16 @@ class SavedGraph:
         return LayerCall(layer, tuple(map(self._symbol, _list(one, "inputs")))), layer.output_count()
 
     def gradients_call(self, one: Any) -> tuple[Any, int]:
-        """Gradients."""
+        """A node of ``gradients(outputs, targets)``, with the number of its targets."""
         targets = [self._symbol(s) for s in _list(one, "targets")]
         return GradientsCall([self._symbol(s) for s in _list(one, "outputs")], targets), len(targets)
 
     def variable_call(self, one: Any) -> tuple[Any, int]:
-        """A variable's value."""
+        """A variable, by its number in the file."""
         return self.variables[_number(one, "variable")], 1
 
     def assign_call(self, one: Any) -> tuple[Any, int]:
-        """An assignment."""
+        """A node that assigns a symbol's value to a variable."""
         return self.variables[_number(one, "variable")].assign(self._symbol(one["value"])), 1
 
     def group_call(self, one: Any) -> tuple[Any, int]:

@@ -85,7 +85,7 @@ class _Expander(ValueExpander):
         return fields
 
     def expand_statements(self, statements: tuple[Any, ...], names: Names, scope: Scope) -> list[Field]:
-        """The fields that statements expand to."""
+        """The fields that statements expand to, in order. Aborts the expansion where they nest too deep."""
         self.depth += 1
         if self.depth > limits.MAX_NESTING:
             span = statements[0].span if statements else None

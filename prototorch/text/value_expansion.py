@@ -28,7 +28,7 @@ class ValueExpander(ExpansionState, ABC):
 
     @abstractmethod
     def expand_statements(self, statements: tuple[Any, ...], names: Names, scope: Scope) -> list[Field]:
-        """The fields that statements expand to."""
+        """The fields that statements expand to, in order."""
 
     def evaluate(self, value: Value, names: Names, scope: Scope) -> Any:
         """The value of a node as an operand of expressions; InvalidValue after an error, which is reported."""

@@ -68,23 +68,23 @@ class LazyLogs(dict[str, Any]):
         return dict.__repr__(self._read())
 
     def keys(self) -> Any:
-        """As of a dict."""
+        """The names of the logs."""
         return dict.keys(self._read())
 
     def values(self) -> Any:
-        """As of a dict."""
+        """The values of the logs; reading them waits for the device."""
         return dict.values(self._read())
 
     def items(self) -> Any:
-        """As of a dict."""
+        """Pairs (name, value)."""
         return dict.items(self._read())
 
     def get(self, name: str, default: Any = None) -> Any:
-        """As of a dict."""
+        """The value of a name, ``default`` where there is none."""
         return dict.get(self._read(), name, default)
 
     def copy(self) -> Logs:
-        """As of a dict."""
+        """A plain dict of the logs, read now."""
         return dict(self.items())
 
 

@@ -31,7 +31,7 @@ from prototorch.train.memory_estimate import (
 from prototorch.train.metric_totals import MetricTotals
 from prototorch.train.step_graph import StepGraphBuilder
 from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
-from prototorch.train.trained_weights import Unfreezing
+from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["PlanCache"]
@@ -50,12 +50,23 @@ PlanKey = tuple[str, tuple[Any, bool, bool]]
 class PlanCache:
     """All plans of one model on one backend, and their executors, which share the variables and one arena.
 
-    ``steps`` builds the graphs; ``metrics`` are the running totals that the steps update.
+    ``steps`` builds the graphs; ``metrics`` are the running totals that the steps update. trained_weights,
+    step_outputs, decayed_weights: see `StepGraphBuilder`.
     """
 
-    def __init__(self, net: Net, variables: Variables, backend: Backend, config: Compile | None):
+    def __init__(
+        self,
+        net: Net,
+        variables: Variables,
+        backend: Backend,
+        config: Compile | None,
+        *,
+        trained_weights: TrainedWeights | None = None,
+        step_outputs: Sequence[str] = (),
+        decayed_weights: Sequence[str] = (),
+    ):
         self.net, self.variables, self.backend = net, variables, backend
-        self.steps = StepGraphBuilder(net, backend, config)
+        self.steps = StepGraphBuilder(net, backend, config, trained_weights, step_outputs, decayed_weights)
         self.metrics = MetricTotals(variables, self.steps.loss_terms, lambda: self.steps.metric_terms)
         if not self.steps.trained_weights.check():
             self.steps.trained_weights.check(trace_net(net, 1).weights)

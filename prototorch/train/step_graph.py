@@ -76,21 +76,34 @@ class LossValues(NamedTuple):
 
 
 class StepGraphBuilder:
-    """Builds the graphs of one model's steps. Raises UsageError for losses and metrics that do not fit the net."""
+    """Builds the graphs of one model's steps. Raises UsageError for losses and metrics that do not fit the net.
 
-    def __init__(self, net: Net, backend: Backend, config: Compile | None):
+    Args:
+        trained_weights: the selection of the weights that are trained; None: what the compile block says.
+        step_outputs: values of the net that evaluation and training steps give beside the loss, under `OUTPUT_PREFIX` +
+            name.
+        decayed_weights: weights that are updated without a gradient, by their decay alone (one that is not trained: its
+            slots alone).
+    """
+
+    def __init__(
+        self,
+        net: Net,
+        backend: Backend,
+        config: Compile | None,
+        trained_weights: TrainedWeights | None = None,
+        step_outputs: Sequence[str] = (),
+        decayed_weights: Sequence[str] = (),
+    ):
         self.net, self.backend, self.config = net, backend, config
-        self.trained_weights = TrainedWeights(net, config)
+        self.trained_weights = TrainedWeights(net, config) if trained_weights is None else trained_weights
+        self.step_outputs, self.decayed_weights = tuple(step_outputs), tuple(decayed_weights)
         self.seed = config.seed if config is not None else 0
         self.brings_loss = any(isinstance(node.layer, AddLoss) for node in net.nodes)
         self.loss_terms = resolve_loss_terms(net, config) if config is not None else ()
         if config is not None:
             check_metrics(net, config, self.loss_terms)
         self.metric_terms: tuple[MetricTerm, ...] = ()
-        #: values of the net that evaluation and training steps give beside the loss, under `OUTPUT_PREFIX` + name
-        self.step_outputs: tuple[str, ...] = ()
-        #: weights that are updated without a gradient, by their decay alone (one that is not trained: its slots alone)
-        self.decayed_weights: tuple[str, ...] = ()
 
     @property
     def float_dtype(self) -> str:

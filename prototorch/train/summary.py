@@ -41,7 +41,7 @@ class Summary:
     memory: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As a dict for JSON."""
+        """The object that ``summary --json`` writes: names, counts of elements, bytes."""
         return {
             "name": self.name,
             "layers": [vars(r) for r in self.rows],

@@ -21,7 +21,7 @@ class _Attention:
         self.scores, self.weights = scores, weights
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run both."""
+        """inputs: queries, keys, masks; outputs: the weights, which hold the scores in between."""
         self.scores(inputs[:2], outputs)
         self.weights(inputs, outputs)
 

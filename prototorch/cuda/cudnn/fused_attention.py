@@ -40,7 +40,7 @@ class _KernelSteps:
         self.steps = steps
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run all."""
+        """Run the kernels in the order in which they stand."""
 
         def array(a: Any) -> Any:
             return inputs[a.index] if isinstance(a, InputArg) else outputs[a.index] if isinstance(a, OutputArg) else a

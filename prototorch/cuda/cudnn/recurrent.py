@@ -40,11 +40,11 @@ class KernelSequence:
         self.steps: list[KernelLaunch | tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]] = []
 
     def add_kernel(self, runner: KernelFn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Add a kernel with its arguments."""
+        """Add a kernel that runs next. ins, outs: `InputArg`, `OutputArg`, or arrays of the script."""
         self.steps.append((runner, tuple(ins), tuple(outs)))
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run all."""
+        """Run the kernels in the order in which they stand."""
         inputs = [ensure_contiguous(self.device, a) for a in inputs]
 
         def array(a: Any) -> Any:

@@ -48,9 +48,9 @@ DERIVATIVE_MASKS = {"relu_grad": "(y > 0)", "relu6_grad": "(y > 0 && y < 6)"}
 class BatchNormGeometry:
     """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks.
 
-    x, w, v, made: the input, a learned vector, given statistics, statistics that are written. beside: other arrays that
-    are read and written along with x. activation_mask: C expression of y, the derivative (0 or 1) of the activation
-    that followed, by which the gradient is multiplied. target_blocks: see `ColumnTiling`.
+    x, w, v: the input, a learned vector, statistics that are read. statistics: those that are written, by default as v.
+    others: further arrays that are read and written along with x. activation_mask: C expression of y, the derivative (0
+    or 1) of the activation that followed, by which the gradient is multiplied. target_blocks: see `ColumnTiling`.
     """
 
     def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], statistics: Spec | None = None,

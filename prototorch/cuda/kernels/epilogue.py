@@ -83,7 +83,7 @@ class AnchorWithEpilogue:
         self.family = getattr(anchor, "family", "anchor")
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Run both."""
+        """inputs: those of the whole group; the anchor takes its own of them. outputs: those of the group."""
         self.anchor([inputs[i] for i in self.operands], [outputs[self.rest.output_index]])
         if self.rest.launches is not None:
             self.rest.launches(inputs, outputs)

@@ -89,7 +89,7 @@ class KernelDevice(Protocol):
         """Request workspace: one block as large as the largest request, used by one kernel after another."""
 
     def workspace(self) -> Any:
-        """The workspace."""
+        """The memory that was requested by `reserve`: uint8 [bytes of the largest request]."""
 
 
 _device: ContextVar[KernelDevice] = ContextVar("prototorch_cuda_device")
@@ -119,7 +119,7 @@ def kernel_source(name: str, largest: int = 0, **defines: str | int) -> str:
     """A kernel file made complete: its types and numbers as macros, then the common part, then the file.
 
     name: of a `.cu` file here, without the ending. largest: the largest count that is an index; from 2^31 on, indices
-    have 64 bits. names: NAME=value macros.
+    have 64 bits. defines: NAME=value macros.
     """
     return complete_source(_read_source(f"{name}.cu"), largest, defines)
 

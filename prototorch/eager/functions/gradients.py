@@ -58,13 +58,13 @@ def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[i
             changed = hook((gradient,))
             if changed is not None:
                 gradient = changed if isinstance(changed, Tensor) else changed[0]
-    before = leaf._grad
+    before = leaf.stored_grad
     if before is None:
-        is_own = not is_seen and id(gradient) not in used and gradient._view is None
+        is_own = not is_seen and id(gradient) not in used and gradient.view_info is None
         used.add(id(gradient))
-        leaf._grad = gradient if is_own or create_graph else gradient.interpreter.copy(gradient)
+        leaf.stored_grad = gradient if is_own or create_graph else gradient.interpreter.copy(gradient)
     elif create_graph:
-        leaf._grad = before + gradient
+        leaf.stored_grad = before + gradient
     else:
         before.interpreter.add_into(before, gradient)
     for post_hook in list(leaf.__dict__.get("post_hooks", ())):
@@ -156,7 +156,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def detach_(self: Tensor) -> Tensor:
     """Take the tensor off the tape, in place (PyTorch); gives the tensor. Raises GradientError for a view, whose
     gradient is that of the tensor that it is a view of: use detach()."""
-    if self._view is not None:
+    if self.view_info is not None:
         raise GradientError("detach_: a view cannot be taken off the tape; use detach()")
-    self._edge, self._requires_grad = None, False
+    self.recorded_edge, self.leaf_requires_grad = None, False
     return self

@@ -18,15 +18,15 @@ __all__ = ["as_subclass"]
 def as_subclass(self: Tensor, cls: type[Any]) -> Any:
     """A tensor of a subclass with the same memory, without the place on the tape."""
     made = object.__new__(cls)
-    made._array, made.spec, made.interpreter, made.storage = self._array, self.spec, self.interpreter, self.storage
-    made._edge = made._view = made.grad = made.mask = None
-    made._requires_grad = False
+    made.array, made.spec, made.interpreter, made.storage = self.array, self.spec, self.interpreter, self.storage
+    made.recorded_edge = made.view_info = made.grad = made.mask = None
+    made.leaf_requires_grad = False
     return made
 
 
 def _rebuild(cls: type[Any], array: np.ndarray, device: str, requires_grad: bool, attributes: dict[str, Any]) -> Any:
     made = as_subclass(interpreter_for(device).constant(array), cls)
-    made._requires_grad = requires_grad
+    made.leaf_requires_grad = requires_grad
     made.__dict__.update(attributes)
     return made
 
@@ -44,7 +44,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
     if not self.is_leaf:
         raise UsageError("deepcopy: the tensor was computed from others with a gradient; take detach() or clone()")
     made = as_subclass(self.interpreter.copy(self), type(self))
-    made._requires_grad = self.requires_grad
+    made.leaf_requires_grad = self.requires_grad
     made.__dict__.update(_attributes(self))
     memo[id(self)] = made
     made.grad = None if self.grad is None else self.grad.detach().clone()

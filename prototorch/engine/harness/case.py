@@ -26,13 +26,13 @@ BATCH = 3
 class Case:
     """One example of one layer. What an example may say in ``extra``:
 
-    range: (low, high) of the inputs' elements, or one pair for each input. Floating-point inputs are normal without it,
-        integer inputs below 2.
-    mask: the number of steps that count in each sample of the first input (a mask [batch, time] goes with it).
-    gradient: False where the layer has no gradient by design. second: False where it has no second one.
-    batched: False where a sample's result depends on the other samples in inference as well.
-    batch_axis: False where axis 0 of an output is not that of the batch (a scalar, or another order of the axes).
-    tolerance: a factor on all tolerances, with its reason beside the example.
+    ``range``: (low, high) of the inputs' elements, or one pair for each input. Floating-point inputs are normal without
+        it, integer inputs below 2.
+    ``mask``: the number of steps that count in each sample of the first input (a mask [batch, time] goes with it).
+    ``gradient``: False where the layer has no gradient by design. ``second``: False where it has no second one.
+    ``batched``: False where a sample's result depends on the other samples in inference as well.
+    ``batch_axis``: False where axis 0 of an output is not that of the batch (a scalar, or another order of the axes).
+    ``tolerance``: a factor on all tolerances, with its reason beside the example.
     """
 
     layer: type[Layer]

@@ -64,7 +64,7 @@ class RunFolder:
 
     @property
     def log_path(self) -> Path:
-        """The path of the log."""
+        """``log.jsonl``: one JSON object for each epoch."""
         return self.path / "log.jsonl"
 
     @property

@@ -74,7 +74,7 @@ class SnapshotFolder:
 
     @property
     def list_path(self) -> Path:
-        """The path of the list."""
+        """The file that lists the snapshots that are complete."""
         return self.directory / _LIST_NAME
 
     def path_of(self, step: int) -> Path:

@@ -24,7 +24,7 @@ class ReLU(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.relu(input, self.inplace)
 
 
@@ -36,7 +36,7 @@ class ReLU6(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.relu6(input, self.inplace)
 
 
@@ -57,7 +57,7 @@ class Hardtanh(FieldModule):
             raise UsageError(f"Hardtanh: expected min_val < max_val, got {self.min_val} and {self.max_val}")
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
@@ -71,7 +71,7 @@ class ELU(FieldModule):
         self.alpha, self.inplace = alpha, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.elu(input, self.alpha, self.inplace)
 
 
@@ -85,7 +85,7 @@ class CELU(FieldModule):
         self.alpha, self.inplace = alpha, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.celu(input, self.alpha, self.inplace)
 
 
@@ -97,7 +97,7 @@ class SELU(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.selu(input, self.inplace)
 
 
@@ -111,7 +111,7 @@ class GELU(FieldModule):
         self.approximate = approximate
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.gelu(input, self.approximate)
 
 
@@ -123,7 +123,7 @@ class SiLU(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.silu(input, self.inplace)
 
 
@@ -135,7 +135,7 @@ class Mish(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.mish(input, self.inplace)
 
 
@@ -149,7 +149,7 @@ class LeakyReLU(FieldModule):
         self.negative_slope, self.inplace = negative_slope, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
 
@@ -157,7 +157,7 @@ class Sigmoid(FieldModule):
     """1 / (1 + exp(-x))."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.sigmoid(input)
 
 
@@ -165,7 +165,7 @@ class LogSigmoid(FieldModule):
     """log(1 / (1 + exp(-x)))."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.logsigmoid(input)
 
 
@@ -177,7 +177,7 @@ class Hardsigmoid(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -193,7 +193,7 @@ class Hardswish(FieldModule):
         self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -205,7 +205,7 @@ class Tanh(FieldModule):
     """The hyperbolic tangent."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.tanh(input)
 
 
@@ -213,7 +213,7 @@ class Tanhshrink(FieldModule):
     """x - tanh(x)."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.tanhshrink(input)
 
 
@@ -230,7 +230,7 @@ class Softplus(FieldModule):
         self.beta, self.threshold = beta, threshold
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.softplus(input, self.beta, self.threshold)
 
 
@@ -238,7 +238,7 @@ class Softsign(FieldModule):
     """x / (1 + |x|)."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.softsign(input)
 
 
@@ -250,7 +250,7 @@ class Softshrink(FieldModule):
         self.lambd = lambd
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -266,7 +266,7 @@ class Hardshrink(FieldModule):
         self.lambd = lambd
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
@@ -287,7 +287,7 @@ class Threshold(FieldModule):
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
 
@@ -301,7 +301,7 @@ class GLU(FieldModule):
         self.dim = dim
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[..., 2 n, ...] to [..., n, ...], halved along ``dim``. Raises ShapeError for an odd size."""
         return F.glu(input, self.dim)
 
 
@@ -324,5 +324,5 @@ class PReLU(FieldModule):
         constant_(self.weight, self.init)
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[batch, num_parameters, ...] to the same shape; with one parameter [...] to [...]."""
         return F.prelu(input, self.weight)

@@ -205,15 +205,15 @@ class ModuleDict(Module):
         return found
 
     def keys(self) -> Any:
-        """The names."""
+        """The names of the modules, in the order in which they were added."""
         return self._modules.keys()
 
     def items(self) -> Any:
-        """The names and modules."""
+        """Pairs (name, module)."""
         return self._modules.items()
 
     def values(self) -> Any:
-        """The modules."""
+        """The modules, in the order of their names."""
         return self._modules.values()
 
     def update(self, modules: Any) -> None:

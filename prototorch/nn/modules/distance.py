@@ -18,7 +18,7 @@ class CosineSimilarity(FieldModule):
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] and [...], which broadcast, to their shape without ``dim``."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
@@ -30,5 +30,5 @@ class PairwiseDistance(FieldModule):
         self.p, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Any, x2: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[..., d] and [..., d] to [...], with ``keepdim`` to [..., 1]."""
         return F.pairwise_distance(x1, x2, self.p, self.eps, self.keepdim)

@@ -21,11 +21,10 @@ class _Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """The input with some elements or channels dropped; in evaluation mode the input."""
         return getattr(F, self.function)(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """The probability."""
         return f"p={self.p}, inplace={self.inplace}"
 
 
@@ -73,9 +72,8 @@ class RReLU(Module):
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], element by element."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """The bounds."""
         return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")

@@ -133,7 +133,6 @@ class Flatten(Module):
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
-        """The dimensions."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 

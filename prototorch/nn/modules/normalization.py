@@ -44,11 +44,10 @@ class LayerNorm(_Affine):
         self._make_affine(self.normalized_shape, elementwise_affine, elementwise_affine and bias, device, dtype)
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[..., *normalized_shape] to the same shape."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The fields."""
         return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
                 f"bias={self.bias is not None}")  # fmt: skip
 
@@ -68,11 +67,10 @@ class RMSNorm(_Affine):
         self.reset_parameters()
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[..., *normalized_shape] to the same shape."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The fields."""
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
@@ -95,11 +93,10 @@ class GroupNorm(_Affine):
         self._make_affine((num_channels,), affine, affine and bias, device, dtype)
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[batch, num_channels, ...] to the same shape."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The fields."""
         return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
                 f"bias={self.bias is not None}")  # fmt: skip
 
@@ -112,9 +109,8 @@ class LocalResponseNorm(FieldModule):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[batch, channels, ...] to the same shape."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """The fields."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

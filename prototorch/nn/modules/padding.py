@@ -30,7 +30,6 @@ class _Pad(Module):
         return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        """The padding."""
         return f"{self.padding}"
 
 

@@ -103,15 +103,15 @@ class ParameterDict(Module):
         return key in self._names
 
     def keys(self) -> Any:
-        """The names."""
+        """The names of the parameters, in the order in which they were added."""
         return self._names.keys()
 
     def values(self) -> list[Any]:
-        """The values."""
+        """The parameters, in the order of their names."""
         return [self[key] for key in self._names]
 
     def items(self) -> list[tuple[str, Any]]:
-        """The names and values."""
+        """Pairs (name, parameter)."""
         return [(key, self[key]) for key in self._names]
 
     def get(self, key: str, default: Any = None) -> Any:

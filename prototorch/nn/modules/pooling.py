@@ -30,7 +30,6 @@ class _MaxPool(Module):
                         self.return_indices)  # fmt: skip
 
     def extra_repr(self) -> str:
-        """The windows."""
         return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
                 f"dilation={self.dilation}, ceil_mode={self.ceil_mode}")  # fmt: skip
 
@@ -46,13 +45,12 @@ class _AvgPool(Module):
         self.divisor_override = divisor_override
 
     def forward(self, input: Any) -> Any:
-        """The means."""
+        """[batch, channels, *size] to [batch, channels, *windows]: the mean of each window."""
         function = getattr(F, f"avg_pool{self.rank}d")
         return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
                         self.divisor_override)  # fmt: skip
 
     def extra_repr(self) -> str:
-        """The windows."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -64,12 +62,11 @@ class _LPPool(Module):
         self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
 
     def forward(self, input: Any) -> Any:
-        """The norms."""
+        """[batch, channels, *size] to [batch, channels, *windows]: the norm of each window."""
         function = getattr(F, f"lp_pool{self.rank}d")
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
-        """The windows."""
         return (f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
                 f"ceil_mode={self.ceil_mode}")  # fmt: skip
 
@@ -89,7 +86,6 @@ class _AdaptivePool(Module):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """The size."""
         return f"output_size={self.output_size}"
 
 
@@ -114,7 +110,6 @@ class _MaxUnpool(Module):
         return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
-        """The windows."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 

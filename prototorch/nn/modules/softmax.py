@@ -21,7 +21,7 @@ class Softmax(FieldModule):
         self.dim = dim
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], which sums to 1 along ``dim``."""
         return F.softmax(input, self.dim)
 
 
@@ -35,7 +35,7 @@ class LogSoftmax(FieldModule):
         self.dim = dim
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], whose exponentials sum to 1 along ``dim``."""
         return F.log_softmax(input, self.dim)
 
 
@@ -49,7 +49,7 @@ class Softmin(FieldModule):
         self.dim = dim
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[...] to [...], which sums to 1 along ``dim``."""
         return F.softmin(input, self.dim)
 
 
@@ -57,7 +57,7 @@ class Softmax2d(FieldModule):
     """Softmax over the channels of [batch, channels, rows, columns], or without the batch."""
 
     def forward(self, input: Any) -> Any:
-        """The outputs, of the shape of the inputs."""
+        """[batch, channels, rows, columns], or without the batch, to the same shape. Raises ShapeError for others."""
         if input.ndim not in (3, 4):
             raise ShapeError(f"Softmax2d: expected 3 or 4 dimensions, got {list(input.shape)}")
         return F.softmax(input, -3)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.base.declared_family import DeclaredFamily
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError, warn_user
 from prototorch.optim.optimizer import Optimizer
@@ -14,7 +15,7 @@ from prototorch.optim.optimizer import Optimizer
 __all__ = ["GroupScheduler", "LRScheduler", "check_optimizer", "per_group", "rates_of", "set_rate"]
 
 
-class LRScheduler:
+class LRScheduler(DeclaredFamily, family="lr_scheduler"):
     """A schedule of an optimizer's learning rates. A subclass defines `get_lr`.
 
     Args:
@@ -115,7 +116,7 @@ class LRScheduler:
         self.__dict__.update(state_dict)
 
 
-class GroupScheduler(LRScheduler):
+class GroupScheduler(LRScheduler, abstract=True):
     """A schedule that gives the rate of one group from its last one, so that several schedules can be chained."""
 
     def get_lr(self) -> list[Any]:

@@ -40,7 +40,7 @@ class WorkerSet:
 
 
 def close_workers(workers: list[Worker]) -> None:
-    """Close all of them."""
+    """End the threads or processes of the workers."""
     for worker in workers:
         worker.close()
 

@@ -65,7 +65,7 @@ def arrays_of_a_backend(gpu: int) -> None:
 @part
 def tensors(gpu: int) -> None:
     x = pt.tensor(np.ones((4, 3), np.float32), device=f"cuda:{gpu}", requires_grad=True)
-    assert x._array.device.id == gpu
+    assert x.array.device.id == gpu
     y = (x * 2 + 1).tanh()
     (y @ y.T).sum().backward()
     pt.optim.SGD([x], lr=0.1, momentum=0.9).step()

@@ -21,7 +21,7 @@ def _positive(site: CaffeSite, param: Message, name: str) -> int:
 
 
 def _biases(site: CaffeSite, param: Message, units: int) -> dict[str, Any]:
-    """The fields of the bias."""
+    """``use_bias`` by ``bias_term``, and the initializer of its ``bias_filler``. units: the bias's size."""
     if not param["bias_term"]:
         return {"use_bias": False}
     return {"use_bias": True, "bias_initializer": filler_initializer(site, param["bias_filler"], (units,))}

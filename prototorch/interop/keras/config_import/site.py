@@ -26,8 +26,9 @@ Values = tuple[OrderedValue, ...]
 
 @dataclass
 class Site:
-    """A call and what surrounds it. args, kwargs: those of the call, with values of our net. shared: whether the layer
-    is called several times. free_order: of a Flatten, whether its order of elements is seen by no layer but dense ones.
+    """A call and what surrounds it. args, kwargs: those of the call, with values of our net. is_shared: whether the
+    layer is called several times. free_order: of a Flatten, whether its order of elements is seen by no layer but dense
+    ones.
     array: reads a weight of the layer by its place in the file, None where there is no file."""
 
     builder: OrderedNetBuilder

@@ -220,7 +220,7 @@ class KernelBuilder:
         return Num(self, self.b.icmp_signed("<", steps, narrow.v), "bool", lanes)
 
     def constant_mask(self, lanes: list[bool]) -> Num:
-        """A constant mask."""
+        """bool lanes with these values, known when the code is emitted."""
         return Num(self, ir.Constant(ir.VectorType(I1, len(lanes)), [int(h) for h in lanes]), "bool", len(lanes))
 
     def for_each_vector(self, count: Any, body: Callable[[Int64, Num | None], None], lanes: int | None = None) -> None:

@@ -24,7 +24,7 @@ class WindowGeometry:
 
     @property
     def window_elements(self) -> int:
-        """Elements of one window."""
+        """The number of elements of one window, of one channel."""
         return prod(self.kernel)
 
     @property

@@ -54,7 +54,7 @@ def memory_order(shape: tuple[int, ...], layout: str | None) -> tuple[int, ...]:
 
 
 def loop_nest(ins: Specs, outs: Specs) -> LoopNest:
-    """Return the loop nest of an op. Raises Unsupported if the operands have different memory layouts."""
+    """Return the loop nest of an op. Raises UnsupportedError if the operands have different memory layouts."""
     shape, layout = outs[0].shape, outs[0].layout
     for o in outs:
         if (o.shape, o.layout) != (shape, layout):
@@ -175,7 +175,7 @@ def _emit_group(k: KernelBuilder, nest: LoopNest, program: Any, outputs: Any, no
 
 
 def loop_tasks(nest: LoopNest, outs: Specs, body: Callable[..., None], *params: Any) -> TaskList:
-    """Return the tasks that run a loop nest. Raises Unsupported at once if the code could not be emitted later."""
+    """Return the tasks that run a loop nest. Raises UnsupportedError at once if the code could not be emitted later."""
     shape_free = replace(nest, axes=(1, *nest.axes[1:]))  # the outermost trip count is a run-time argument
     cached_code = kernel_code(body, shape_free, *params, False)
     cached_code.check_supported()

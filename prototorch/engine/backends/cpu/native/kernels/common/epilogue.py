@@ -74,8 +74,8 @@ def no_epilogue(inputs: int, dtype: str = "float32") -> FusedEpilogue:
 
 
 def fused_epilogue(ins: Specs, outs: Specs, attrs: Attrs, channel_axis: int) -> FusedEpilogue:
-    """Return the epilogue of a fused group. Raises Unsupported if an operand is neither full-size nor a vector nor a
-    scalar."""
+    """Return the epilogue of a fused group. Raises UnsupportedError if an operand is neither full-size nor a vector nor
+    a scalar."""
     program = attrs["program"]
     shape, layout = outs[0].shape, outs[0].layout
     name, refs, anchor_attrs = program[0]

@@ -30,7 +30,7 @@ UNROLL_FACTOR = 4
 
 
 class RegisterTile(NamedTuple):
-    """The shape of a register tile."""
+    """A block of an array in registers: rows of ``vectors`` with ``lanes`` elements each."""
 
     rows: int
     vectors: int

@@ -62,7 +62,7 @@ class GemmTiling(NamedTuple):
 
     @property
     def column_pieces(self) -> int:
-        """Pieces of columns."""
+        """The number of pieces into which the n columns are divided."""
         return -(-self.n // self.piece_columns)
 
     @property
@@ -94,7 +94,7 @@ class GemmTiling(NamedTuple):
 
 
 def plan_gemm(a: Spec, b: Spec, out: Spec, transpose_a: bool, transpose_b: bool) -> GemmTiling:
-    """Return the tiling of a product. Raises Unsupported if it is not one of plain float32 matrices."""
+    """Return the tiling of a product. Raises UnsupportedError if it is not one of plain float32 matrices."""
     if not all(s.dtype == "float32" and s.layout is None for s in (a, b, out)):
         raise UnsupportedError("other than plain float32 matrices")
     m, n = out.shape[-2:]

@@ -37,7 +37,7 @@ class SmallKGemm(NamedTuple):
 
     @property
     def tile_vectors(self) -> int:
-        """Vectors of a tile."""
+        """The width of a register tile in vectors: what the registers hold, at most what n columns need."""
         return min((num_vector_registers() - 4) // _TILE_ROWS, _MAX_TILE_VECTORS, -(-self.n // vector_lanes("float32")))
 
     @property

@@ -58,7 +58,7 @@ class SmallMGemm(NamedTuple):
 
     @property
     def piece_columns(self) -> int:
-        """Columns of a piece."""
+        """The number of columns of a piece: those of its panels."""
         return self.block_panels * self.vectors * vector_lanes("float32")
 
     @property

@@ -55,7 +55,7 @@ class ChannelShape:
 
     @property
     def elements_per_channel(self) -> int:
-        """Elements of a channel."""
+        """The number of elements over which the statistics of a channel are taken: outer * inner."""
         return self.outer * self.inner
 
     @property
@@ -65,7 +65,7 @@ class ChannelShape:
 
     @property
     def piece_rows(self) -> int:
-        """Rows of a piece."""
+        """The number of rows [channels] of which one task makes partial sums."""
         return min(max(PIECE // self.channels, MIN_PIECE_ROWS), MAX_PIECE_ROWS)
 
     @property
@@ -85,7 +85,8 @@ class ChannelShape:
 
 
 def channel_shape(x: Spec, axis: int, full: Sequence[Spec]) -> ChannelShape:
-    """Return how the channels of x are laid out. Raises Unsupported if other full-size operands have another layout."""
+    """Return how the channels of x are laid out. Raises UnsupportedError if other full-size operands have another
+    layout."""
     if x.dtype != "float32" or any(s.shape == x.shape and s.layout != x.layout for s in full):
         raise UnsupportedError("arrays of different memory layouts, or not of float32")
     axis %= x.ndim

@@ -31,7 +31,7 @@ class NormalizedRows:
 
     @property
     def piece_rows(self) -> int:
-        """Rows of a piece."""
+        """The number of rows that one task normalizes, at least one."""
         return max(PIECE_ELEMENTS // self.length, 1)
 
     @property

@@ -92,8 +92,8 @@ def tasks_of_code(first_code: KernelCode, plan: ReductionTiling, name: str, dtyp
 
 
 def plan_reduction(x: Spec, out: Spec, axis: Any) -> tuple[ReductionTiling, int]:
-    """Return the tiling of a reduction, and how many elements make one. Raises Unsupported if results would be found
-    in another order than that of their memory."""
+    """Return the tiling of a reduction, and how many elements make one. Raises UnsupportedError if results would be
+    found in another order than that of their memory."""
     over = normalize_axes(axis, x.ndim)
     out_shape = tuple(n if i not in over else 1 for i, n in enumerate(x.shape))
     if out.layout not in (None, x.layout):

@@ -26,7 +26,7 @@ _LABEL_TYPES = ("int32", "int64", "uint8", "uint32")
 
 
 def row_shape(shape: tuple[int, ...], axis: int = -1) -> tuple[int, int]:
-    """Return the number of rows and their length. Raises Unsupported if the axis is not the last of memory."""
+    """Return the number of rows and their length. Raises UnsupportedError if the axis is not the last of memory."""
     if not shape or prod(shape[normalize_axes(axis, len(shape))[0] + 1 :]) != 1:
         raise UnsupportedError("an axis that is not the last")
     n = shape[normalize_axes(axis, len(shape))[0]]
