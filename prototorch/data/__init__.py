@@ -9,7 +9,7 @@ _NAMES = PublicNames(
     {
         "array_conversion": "as_dataset",
         "batch": "Batch BatchContext",
-        "binding": "BoundDataset TargetSpec bind",
+        "binding": "BoundDataset bind",
         "builtin_datasets": "DATASET_NAMES",
         "checks": "DataWarning check_dataset check_overlap",
         "data_block": "Data",
@@ -17,6 +17,7 @@ _NAMES = PublicNames(
         "image_folder": "ImageFileDataset open_image_files",
         "image_io": "ImageReader",
         "loader": "Loader",
+        "pipeline.signature": "TargetSpec",
         "siamese_pairs": "SiamesePairs",
         "sources": "SourceOptions open_source register_array_format",
         "stream": "BatchStream",

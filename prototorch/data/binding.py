@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.data.pipeline.signature import IndexRange, Shape, TargetSpec
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 
-__all__ = ["BoundDataset", "IndexRange", "Shape", "TargetSpec", "bind"]
+__all__ = ["BoundDataset", "bind", "bind_columns"]
 
-Shape = tuple[int | None, ...]
 ColumnAdapter = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True)
-class TargetSpec:
-    """The target that the loss of one output expects.
-
-    shape: of one target, without the batch dimension; for ``"classes"`` () or one label per position, e.g. (time,).
-    kind: ``"classes"``: integers 0..classes-1; ``"one_hot"``: a distribution over ``axis``; ``"binary"``: numbers
-        from 0 to 1; ``"values"``: any finite numbers.
-    classes: the number of classes of the output, for ``"classes"``.
-    loss: the loss's name, for messages.
-    axis: the class axis of ``"one_hot"``, as an axis of [batch, ...].
-    ignored_class: for ``"classes"``, a label outside 0..classes-1 that is allowed and excluded from the loss.
-    loss_bounds: bounds of the values that the loss is made for.
-    layer: the layer that gives the output, with its place in the text, for messages.
-    activation: what the output ends with, for messages; bounds: of its values.
-    max_classes: how many classes numbered targets may stand for; see `Loss.max_classes`.
-    """
-
-    shape: Shape
-    kind: Literal["classes", "one_hot", "binary", "values"] = "values"
-    classes: int | None = None
-    loss: str = "the loss"
-    axis: int = -1
-    ignored_class: int | None = None
-    loss_bounds: tuple[float, float] = (-math.inf, math.inf)
-    layer: str = ""
-    activation: str = ""
-    bounds: tuple[float, float] = (-math.inf, math.inf)
-    max_classes: float = math.inf
-
-
-@dataclass(frozen=True)
-class IndexRange:
-    """The valid values of a column of table indices: integers 0..count-1, for the layer of this name."""
-
-    count: int
-    layer: str
-
-    def is_out_of_range(self, values: np.ndarray) -> np.ndarray:
-        """True where a value is out of range; NaN is out of range."""
-        return ~((values > -1) & (values < self.count))
 
 
 class BoundDataset(Dataset):
@@ -207,14 +163,21 @@ def bind(
         DataError: missing columns, shapes that do not match (the message has both), or table indices out of range.
     """
     targets = targets or {}
-    input_columns = _match_columns(dataset, list(inputs), dataset.inputs, "input")
+    input_columns = dataset.match_inputs(list(inputs))
     named = {output: column for output, column in (columns or {}).items() if output in targets}
-    for column in named.values():
-        dataset.column_spec(column)
-    unnamed = [output for output in targets if output not in named]
-    available = tuple(t for t in dataset.targets if t not in named.values() or len(unnamed) == len(dataset.targets))
-    matched = _match_columns(dataset, unnamed, available, "output") if unnamed else {}
-    target_columns = {**matched, **named}
+    target_columns = dataset.match_targets(list(targets), named)
+    return bind_columns(dataset, input_columns, target_columns, inputs, targets, indices)
+
+
+def bind_columns(
+    dataset: Dataset,
+    input_columns: Mapping[str, str],
+    target_columns: Mapping[str, str],
+    inputs: Mapping[str, Shape],
+    targets: Mapping[str, TargetSpec],
+    indices: Mapping[str, IndexRange] | None = None,
+) -> BoundDataset:
+    """As `bind`, with the columns that feed the inputs and targets; see `Dataset.match_inputs`."""
     adapters: dict[str, ColumnAdapter] = {}
     for name, column in input_columns.items():
         adapter = _input_adapter(dataset, name, column, inputs[name])
@@ -226,24 +189,9 @@ def bind(
         adapter = _target_adapter(dataset, name, column, actual, targets[name])
         if adapter is not None and column not in input_shapes:
             adapters[column] = adapter
-    bound = BoundDataset(dataset, input_columns, target_columns, adapters, indices)
+    bound = BoundDataset(dataset, dict(input_columns), dict(target_columns), adapters, indices)
     bound.check_indices_in_memory()
     return bound
-
-
-def _match_columns(dataset: Dataset, names: Sequence[str], available: tuple[str, ...], kind: str) -> dict[str, str]:
-    """Name of the model -> column, by name or else by order."""
-    if names and all(name in available for name in names):
-        return {name: name for name in names}
-    if len(names) == len(available):
-        return dict(zip(names, available, strict=True))
-    if kind == "output" and len(available) == 1:
-        return dict.fromkeys(names, available[0])
-    listing = ", ".join(f"{name} {dataset.columns[name]}" for name in available) or "none"
-    raise DataError(
-        f"{dataset.name}: the model's {kind}s are {', '.join(names) or 'none'}; "
-        f"the data's {'inputs' if kind == 'input' else 'targets'} are {listing}"
-    )
 
 
 def is_compatible_shape(actual: Shape, expected: Shape) -> bool:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from prototorch.data.binding import BoundDataset, TargetSpec
+from prototorch.data.binding import BoundDataset
 from prototorch.data.dataset import Dataset
 from prototorch.data.dataset_notes import find_common_rows, find_dataset_notes
+from prototorch.data.pipeline.signature import TargetSpec
 from prototorch.errors import DataError, warn_user
 
-__all__ = ["DataWarning", "check_dataset", "check_overlap", "check_target", "check_validation_classes", "check_values"]
+__all__ = [
+    "DataWarning",
+    "check_dataset",
+    "check_inputs",
+    "check_overlap",
+    "check_sample",
+    "check_target",
+    "check_targets",
+    "check_validation_classes",
+    "check_values",
+    "warn_of_notes",
+]
 
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
 MAX_COMPARED_ROWS = 200_000  # larger sets are not searched for equal rows
@@ -47,33 +59,51 @@ def check_dataset(
             reported with its row.
     """
     if len(dataset):
-        _check_sample(dataset)
+        check_sample(dataset)
     check_values(dataset, targets or {})
     notes = find_dataset_notes(dataset, targets or {}, training)
     if warn:
-        for note in notes:
-            warn_user(note, DataWarning)
+        warn_of_notes(notes)
     return notes
+
+
+def warn_of_notes(notes: Iterable[str]) -> None:
+    """Issue notes on suspicious data as `DataWarning`."""
+    for note in notes:
+        warn_user(note, DataWarning)
 
 
 def check_values(dataset: BoundDataset, targets: Mapping[str, TargetSpec]) -> None:
     """Check the values of all columns in memory. Arguments and errors are those of `check_dataset`."""
+    check_inputs(dataset, dataset.inputs)
+    check_targets(dataset, targets)
+
+
+def check_inputs(dataset: Dataset, columns: Iterable[str]) -> None:
+    """Check the values of the columns that feed inputs, and of sample weights, as far as they are in memory.
+
+    Raises DataError for an empty set, values that are not finite, and weights that are negative or all zero.
+    """
     if not len(dataset):
         raise DataError(f"{dataset.name}: the data set is empty")
-    for column in dataset.inputs:
+    for column in columns:
         values = dataset.column_array(column)
         if values is not None:
             check_finite(dataset, column, values)
+    if dataset.weight is not None:
+        weights = dataset.column_array(dataset.weight)
+        if weights is not None:
+            _check_weights(dataset, dataset.weight, weights)
+
+
+def check_targets(dataset: BoundDataset, targets: Mapping[str, TargetSpec]) -> None:
+    """Check the values of the targets in memory, by output. Raises DataError with the first invalid one."""
     for output, target in targets.items():
         column = dataset.target_columns[output]
         _check_class_names(dataset, column, target)
         values = dataset.column_array(column)
         if values is not None:
             check_target(dataset, column, values, target)
-    if dataset.weight is not None:
-        weights = dataset.column_array(dataset.weight)
-        if weights is not None:
-            _check_weights(dataset, dataset.weight, weights)
 
 
 def check_target(dataset: Dataset, column: str, values: np.ndarray, target: TargetSpec) -> None:
@@ -124,8 +154,7 @@ def check_overlap(train: Dataset, validation: Dataset, *, warn: bool = True) -> 
                 f"(the first: {validation.origin(common[0])}); the validation metrics will be too optimistic"
             )
     if warn:
-        for note in notes:
-            warn_user(note, DataWarning)
+        warn_of_notes(notes)
     return notes
 
 
@@ -155,12 +184,16 @@ def check_validation_classes(
         )
 
 
-def _check_sample(dataset: Dataset) -> None:
+def check_sample(dataset: Dataset, used: Iterable[str] | None = None) -> None:
+    """Check that the first sample is as the set declares it; used: the columns to check, by default all.
+
+    Raises DataError. A sample that cannot be read is left to the loader.
+    """
     columns, _, errors = dataset.read_valid(np.array([0]))
     if errors:
         return  # the loader decides whether an unreadable sample is left out
-    for name, spec in dataset.columns.items():
-        array = columns.get(name)
+    for name in dataset.columns if used is None else used:
+        spec, array = dataset.columns[name], columns.get(name)
         if array is None:
             raise DataError(f"{dataset.name}: read() returns no column {name!r}, which the set declares")
         if array.shape[1:] != spec.shape or array.dtype.name != spec.dtype:

@@ -188,6 +188,37 @@ class Dataset(ABC):
                 f"{self.name} has no column {column!r}; it has {listing}.{did_you_mean(column, self.columns)}"
             ) from None
 
+    def match_inputs(self, names: Sequence[str]) -> dict[str, str]:
+        """Input of a model -> the column that feeds it: by name if all names are columns, otherwise by order.
+
+        Raises DataError where the numbers differ, with the columns.
+        """
+        return self._match(names, self.inputs, "input")
+
+    def match_targets(self, names: Sequence[str], declared: Mapping[str, str]) -> dict[str, str]:
+        """Output of a model -> the column that it learns; declared: the column of outputs that name theirs. The others
+        are matched as inputs are; one column may serve several outputs. Raises DataError as `match_inputs`, and for an
+        unknown column."""
+        for column in declared.values():
+            self.column_spec(column)
+        unnamed = [output for output in names if output not in declared]
+        available = tuple(t for t in self.targets if t not in declared.values() or len(unnamed) == len(self.targets))
+        return {**(self._match(unnamed, available, "output") if unnamed else {}), **declared}
+
+    def _match(self, names: Sequence[str], available: tuple[str, ...], kind: str) -> dict[str, str]:
+        """Name of the model -> column, by name or else by order."""
+        if names and all(name in available for name in names):
+            return {name: name for name in names}
+        if len(names) == len(available):
+            return dict(zip(names, available, strict=True))
+        if kind == "output" and len(available) == 1:
+            return dict.fromkeys(names, available[0])
+        listing = ", ".join(f"{name} {self.columns[name]}" for name in available) or "none"
+        raise DataError(
+            f"{self.name}: the model's {kind}s are {', '.join(names) or 'none'}; "
+            f"the data's {'inputs' if kind == 'input' else 'targets'} are {listing}"
+        )
+
     def summary(self) -> str:
         """One line: name, number of samples, columns."""
         listing = ", ".join(f"{name} {spec}" for name, spec in self.columns.items())

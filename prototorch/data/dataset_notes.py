@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from prototorch.data.binding import BoundDataset, TargetSpec
+from prototorch.data.binding import BoundDataset
+from prototorch.data.pipeline.signature import TargetSpec
 from prototorch.data.shuffling import philox
 
 __all__ = ["find_common_rows", "find_dataset_notes"]

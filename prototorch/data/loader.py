@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.batch import Batch, BatchContext, BatchIterator, BatchTransform, cast_columns
 from prototorch.data.batch_assembly import BatchAssembly, BatchMemory
 from prototorch.data.buckets import Buckets
 from prototorch.data.dataset import Columns, Dataset, SampleError
@@ -28,7 +28,7 @@ MAX_AUTO_THREADS = 8  # the largest number of threads chosen for ``threads=None`
 ReadResult = tuple[Columns, np.ndarray, list[SampleError]]  # columns, the indices read, the errors of the others
 
 
-class Loader:
+class Loader(BatchIterator):
     """Iterator over the batches of ``dataset``: the rest of the current epoch, then the loader is at the next epoch.
 
     The order of an epoch is a permutation determined by (seed, epoch); the randomness of a transform is determined by
@@ -116,6 +116,9 @@ class Loader:
         """The number of batches per epoch."""
         count = len(self.dataset)
         return count // self.batch_size if self.drop_last else math.ceil(count / self.batch_size)
+
+    def num_batches(self) -> int | None:
+        return len(self)
 
     @property
     def has_smaller_batches(self) -> bool:

@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from prototorch.data.array_conversion import as_dataset
-from prototorch.data.batch import Batch, BatchContext, BatchTransform, cast_columns
+from prototorch.data.batch import Batch, BatchContext, BatchIterator, BatchTransform, cast_columns
 from prototorch.data.batch_assembly import BatchAssembly, BatchMemory
-from prototorch.data.binding import IndexRange, Shape, TargetSpec, bind
+from prototorch.data.binding import bind
 from prototorch.data.checks import check_target
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.ordered_pool import OrderedPool, closing
+from prototorch.data.pipeline.signature import IndexRange, Shape, TargetSpec
 from prototorch.errors import DataError, PrototorchError, UsageError
 
 __all__ = ["BatchStream"]
 
 
-class BatchStream:
+class BatchStream(BatchIterator):
     """Batches of an iterable, read ahead by one thread and bound to the names and shapes of a model.
 
     An item is ``x``, ``(x,)``, ``(x, y)`` or ``(x, y, sample_weight)`` with x and y as in `as_dataset`, or a dict of
@@ -45,7 +46,7 @@ class BatchStream:
         position: batches of this epoch taken so far. (``batch_size`` is 1: a stream counts batches.)
         indices: inputs that a layer uses as table indices, as for `bind`.
         batch_memory: to which the large columns of a batch are copied, as for `Loader`.
-        inputs, targets, indices, transform, dtypes: may be changed between `peek` and the iteration.
+        transform, dtypes: may be changed between `peek` and the iteration, and inputs, targets, indices by `bind`.
     """
 
     batch_size = 1
@@ -84,6 +85,16 @@ class BatchStream:
         if self.steps is None:
             raise TypeError(f"{self.name}: the number of batches per epoch is unknown; set steps")
         return self.steps
+
+    def num_batches(self) -> int | None:
+        return self.steps
+
+    def bind(
+        self, inputs: Mapping[str, Shape], targets: Mapping[str, TargetSpec], indices: Mapping[str, IndexRange]
+    ) -> BatchStream:
+        """The stream, whose batches get these inputs, targets and indices from now on; for use after `peek`."""
+        self.inputs, self.targets, self.indices = dict(inputs), dict(targets), indices
+        return self
 
     def peek(self) -> ArrayDataset:
         """The samples of the next batch, to learn names, shapes and dtypes; the iteration returns this batch as well.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from prototorch.data.pipeline.source import encode_texts
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.layer_call import training as training_phase
 from prototorch.eager.tensor import Tensor
@@ -14,7 +16,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.spec import Spec
-from prototorch.train.text_inputs import encode_texts
+from prototorch.train.data_signature import text_inputs
 
 __all__ = ["call_net"]
 
@@ -27,7 +29,8 @@ def call_net(net: Net, inputs: Sequence[Any], training: bool, build: Callable[[M
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):
             raise UsageError(f"{net.name!r} is called with symbolic tensors and other values at the same time")
         return _run_layers(net, values)
-    values = encode_texts(net, values)
+    if net.tokenizers():
+        values = encode_texts(partial(text_inputs, net), [node.name for node in net.inputs], values)
     values = {node.name: _as_tensor(node, values[node.name]) for node in net.inputs}
     with training_phase(training):
         values = _preprocess(net, values)

@@ -14,6 +14,8 @@ from dataclasses import replace
 
 from prototorch.data.binding import BoundDataset
 from prototorch.data.data_block import Data
+from prototorch.data.pipeline.columns import Columns
+from prototorch.data.pipeline.source import DataSource, open_fit_data
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path
 from prototorch.data.sources import find_source
@@ -25,9 +27,8 @@ from prototorch.spec import Spec
 from prototorch.text.diagnostics import Diagnostic, located
 from prototorch.train.callback_list import check_callbacks, check_output_names
 from prototorch.train.callbacks import bind_output_dirs
-from prototorch.train.config import Fit
-from prototorch.train.data_adapter import DataAdapter, InputData
-from prototorch.train.dataset_binding import make_target
+from prototorch.train.config import Fit, fit_sources
+from prototorch.train.data_signature import make_target
 from prototorch.train.log_names import LogNames
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
@@ -50,7 +51,7 @@ def find_training_errors(model: Model) -> list[Diagnostic]:
     with _collected(errors):
         trainer = model.trainer
         has_losses = _check_losses(trainer.plan_cache, errors)
-        is_opened, data = _check_data(model, trainer.preprocessor, errors)
+        is_opened, data = _check_data(model, errors)
         if data or not is_opened:
             _check_preprocessing(trainer.preprocessor, data, errors)
         if has_losses:
@@ -117,7 +118,7 @@ def _check_losses(cache: PlanCache, errors: list[Diagnostic]) -> bool:
     return not found
 
 
-def _check_data(model: Model, preprocessor: Preprocessor, errors: list[Diagnostic]) -> tuple[bool, list[BoundDataset]]:
+def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[BoundDataset]]:
     """Whether the data sets of the fit block were opened, and those that were bound to the model: the training data,
     and the validation data. Their values are checked as far as they are in memory; large sources are not opened."""
     block = model.fit_block
@@ -126,15 +127,15 @@ def _check_data(model: Model, preprocessor: Preprocessor, errors: list[Diagnosti
     if _source_bytes(block.data) + _source_bytes(block.validation) > MAX_READ_BYTES:
         errors.extend(find_source_errors(block, model.read_limits))
         return False, []
-    cache, bound, is_opened = model.trainer.plan_cache, list[BoundDataset](), False
-    adapter = DataAdapter(cache, preprocessor, model.read_limits)
+    bound, is_opened = list[BoundDataset](), False
     with _collected(errors):
-        sources: tuple[InputData | None, ...] = adapter.adapt_fit_data(None, None, None, block, None)
+        sources: tuple[Columns | None, ...] = open_fit_data(
+            DataSource(None), None, fit_sources(block), model.signature()
+        )
         is_opened = True
-        for data in sources:
-            if data is not None:
-                with located(data.span):
-                    bound.append(adapter.bind(data.source, bool(cache.loss_terms), warn=False).dataset)
+        for columns in sources:
+            if columns is not None:
+                bound.append(columns.bind().dataset)
     return is_opened, bound
 
 

@@ -11,7 +11,7 @@ from prototorch.errors import UsageError
 from prototorch.model.model import Model
 from prototorch.model.prediction import output_kinds
 from prototorch.train.argument_checks import check_integer
-from prototorch.train.text_inputs import text_inputs
+from prototorch.train.data_signature import text_inputs
 
 __all__ = ["generate", "generate_ids"]
 

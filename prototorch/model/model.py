@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from prototorch import train
-from prototorch.data.dataset import ArrayDataset
+from prototorch.data import pipeline
 from prototorch.data.read_limits import ReadLimits
 from prototorch.engine.backends.devices import backend_for
 from prototorch.engine.storage import checkpoint
@@ -71,15 +71,16 @@ from prototorch.train.argument_checks import (
 )
 from prototorch.train.callback_list import CallbackList, callback_list
 from prototorch.train.callbacks import Callback, bind_output_dirs
-from prototorch.train.config import Compile, Fit, record_class_names
+from prototorch.train.config import Compile, Fit, fit_sources, record_class_names
 from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.trained_weights import with_trainable
 
 if TYPE_CHECKING:
+    from prototorch.data.pipeline.signature import ModelSignature
+    from prototorch.data.pipeline.source import DataSource
     from prototorch.train.builtin_callbacks import History
-    from prototorch.train.data_adapter import DataAdapter
     from prototorch.train.plan_cache import PlanCache
     from prototorch.train.trainer import Trainer
 
@@ -100,6 +101,7 @@ class Model:
 
     weights_block: Weights | None = None
     weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
+    _signature: tuple[Trainer, ModelSignature] | None = None
     _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
 
     def __init__(
@@ -424,25 +426,28 @@ class Model:
         bind_output_dirs(calls, (*block.callbacks, *(self.fit_block or block).callbacks), self.name, run_dir)
         validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
         initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
-        trainer, adapter = self._compiled_trainer(), self._data_adapter()
+        trainer = self._compiled_trainer()
         trainer.ensure_idle("fit")
         trainer.profiler = train.Profiler()
         with trainer.profiler(train.OPEN):
-            data, validation_input = adapter.adapt_fit_data(x, y, sample_weight, block, validation_data)
-            self.fit_block = record_class_names(self.fit_block, x, data.source)
-            training = adapter.make_batches(data, block.batch_size, supervised=True, training=True,
-                                            shuffle=block.shuffle, steps=block.steps_per_epoch)  # fmt: skip
+            source, validation_source = pipeline.DataSource(x, y, sample_weight, block.steps_per_epoch), None
+            if validation_data is not None:
+                validation_source = pipeline.DataSource.of_validation(validation_data, block.validation_steps)
+            signature = self.signature()
+            columns, validation_columns = pipeline.open_fit_data(
+                source, validation_source, fit_sources(block), signature
+            )
+            self.fit_block = record_class_names(self.fit_block, columns)
+            training = columns.batches(block.batch_size, training=True, shuffle=block.shuffle)
             self._build(training.input_specs)
             self.input_ranges.begin_training(training.dataset)
             validation = None
-            if validation_input is not None:
-                batch_size = validation_batch_size or block.batch_size
-                steps = block.validation_steps
-                validation = adapter.make_batches(validation_input, batch_size, supervised=True, steps=steps)
+            if validation_columns is not None:
+                validation = validation_columns.batches(validation_batch_size or block.batch_size)
                 self.input_ranges.check(validation.dataset)
                 terms = trainer.plan_cache.loss_terms
                 outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
-                train.warn_of_overlap(training, validation, outputs)
+                training.warn_of_overlap(validation, outputs)
         self.history = train.History()
         return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
                            class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
@@ -464,13 +469,13 @@ class Model:
         block = self.fit_block or Fit()
         batch_size = check_optional_integer("batch_size", batch_size) or block.batch_size
         steps = check_optional_integer("steps", steps)
-        trainer, adapter = self._compiled_trainer(), self._data_adapter()
+        trainer, source = self._compiled_trainer(), pipeline.DataSource(x, y, sample_weight, steps)
         if x is None:
-            data, validation = adapter.adapt_fit_data(None, None, None, block, None)
-            data = validation or data
+            columns, validation = pipeline.open_fit_data(source, None, fit_sources(block), self.signature())
+            columns = validation or columns
         else:
-            data = adapter.adapt(x, y, sample_weight)
-        batches = adapter.make_batches(data, batch_size, supervised=True, steps=steps)
+            columns = source.columns(self.signature())
+        batches = columns.batches(batch_size)
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
         calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
@@ -490,8 +495,7 @@ class Model:
         is_verbose, start = check_verbose(verbose), time.perf_counter()
         batch_size = check_optional_integer("batch_size", batch_size) or 32
         steps = check_optional_integer("steps", steps)
-        adapter = self._data_adapter()
-        batches = adapter.make_batches(adapter.adapt(x), batch_size, supervised=False, steps=steps)
+        batches = pipeline.DataSource(x, steps=steps).columns(self.signature().without_targets()).batches(batch_size)
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
         calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
@@ -517,28 +521,37 @@ class Model:
         """The outputs for these samples, computed as one batch."""
         to_numpy = self.trainer.plan_cache.backend.to_numpy
         with self.trainer.lock:
-            outputs = self._run_on_batch(PREDICT, self._data_adapter().arrays(x), None)
+            outputs = self._run_on_batch(PREDICT, pipeline.DataSource(x), None)
             copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
         return next(iter(copies.values())) if len(copies) == 1 else copies
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool) -> Any:
-        trainer, data = self._compiled_trainer(), self._data_adapter().arrays(x, y, sample_weight)
+        trainer = self._compiled_trainer()
         with trainer.lock:
-            self._run_on_batch(phase, data, class_weight)
+            self._run_on_batch(phase, pipeline.DataSource(x, y, sample_weight), class_weight)
             results = trainer.plan_cache.metrics.results(phase)
             return results if as_dict else values_of(results)
 
-    def _run_on_batch(self, phase: str, data: ArrayDataset, class_weight: Any) -> dict[str, Any]:
-        runner = self._on_batch_runner
+    def _run_on_batch(self, phase: str, source: DataSource, class_weight: Any) -> dict[str, Any]:
+        runner, signature = self._on_batch_runner, self.signature()
+        if phase == PREDICT:
+            signature = signature.without_targets()
+        data = source.arrays(signature)
         if not runner.is_bound(phase, data):
-            binding = self._data_adapter().bind(data, phase != PREDICT, warn=False)
-            self._build(binding.input_specs)
-            self.input_ranges.check(binding.dataset)
-            runner.bind(phase, data, binding)
+            bound = pipeline.Columns(signature, data).bind()
+            self._build(bound.input_specs)
+            self.input_ranges.check(bound.dataset)
+            runner.bind(phase, data, bound)
         return runner.run(phase, data, class_weight)
 
-    def _data_adapter(self) -> DataAdapter:
-        return train.DataAdapter(self.trainer.plan_cache, self.trainer.preprocessor, self.read_limits)
+    def signature(self) -> ModelSignature:
+        """What the model expects of data, by the names, shapes and dtypes of its inputs and of the targets of its
+        losses."""
+        trainer = self.trainer
+        if self._signature is None or self._signature[0] is not trainer:
+            self._signature = trainer, train.model_signature(trainer.plan_cache, trainer.preprocessor)
+        signature = self._signature[1]
+        return signature if self.read_limits is None else replace(signature, limits=self.read_limits)
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""

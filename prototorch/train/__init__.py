@@ -11,9 +11,9 @@ _NAMES = PublicNames(
     __name__,
     {
         "builtin_callbacks": "History",
-        "data_adapter": "DataAdapter warn_of_overlap",
         "loss_terms": "apply_loss_weights by_output",
         "model_notes": "find_model_notes",
+        "data_signature": "model_signature",
         "on_batch": "OnBatchRunner",
         "plan_cache": "PlanCache",
         "preprocessing": "Preprocessor",

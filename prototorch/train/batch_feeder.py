@@ -15,7 +15,7 @@ from prototorch.engine.backends.executor import Executor
 from prototorch.errors import DataError
 from prototorch.spec import Spec
 from prototorch.train.class_weights import check_class_weights, sample_class_weights
-from prototorch.train.dataset_binding import input_specs, input_targets
+from prototorch.train.data_signature import input_specs, input_targets
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
 from prototorch.train.step_inputs import PREDICT, SAMPLE_MASK, SAMPLE_WEIGHT_PREFIX, TARGET_PREFIX, is_training

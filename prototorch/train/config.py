@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike, fspath
 from typing import Any, Literal
 
 from prototorch.data.data_block import Data
-from prototorch.data.dataset import Dataset
+from prototorch.data.pipeline.columns import Columns
+from prototorch.data.pipeline.source import FitSources
 from prototorch.engine.backends.precision import MODEL_PRECISIONS
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer
 from prototorch.schema import Block, Choice, FieldType, example, field
-from prototorch.schema.block_source import set_source
+from prototorch.schema.block_source import find_span, set_source
 from prototorch.schema.family import NestedBlock, NestedBlockList
 from prototorch.schema.patterns import Pattern
 from prototorch.schema.types import ListOf
@@ -255,15 +255,18 @@ class Fit(Block):
     ]
 
 
-def record_class_names(block: Fit | None, x: Any, dataset: Any) -> Fit | None:
+def fit_sources(block: Fit) -> FitSources:
+    """The data that a fit block names."""
+    return FitSources(block.data, block.validation, block.validation_split, find_span(block, "validation_split"))
+
+
+def record_class_names(block: Fit | None, columns: Columns) -> Fit | None:
     """The fit block with the names of the classes and columns of its data, so that a saved model has them.
 
-    x: the argument of `Model.fit` (None: the block's own data); dataset: the data set that was opened for it.
+    columns: those that were opened for `Model.fit`.
     """
-    source = Data(source=fspath(x)) if isinstance(x, str | PathLike) else x
-    if x is None:
-        source = block.data if block is not None else None
-    if not isinstance(source, Data) or source.pairs or not isinstance(dataset, Dataset) or len(dataset.targets) != 1:
+    source, dataset = columns.block, columns.dataset
+    if source is None or source.pairs or len(dataset.targets) != 1:
         return block
     changes: dict[str, Any] = {}
     if names := dataset.classes.get(dataset.targets[0]):

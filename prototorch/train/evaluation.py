@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.data.pipeline.batches import Batches
 from prototorch.runtime.variables import SLOT_PREFIX
-from prototorch.train.batch_source import BatchSource
 from prototorch.train.callback_list import CallbackList
 from prototorch.train.nan_diagnosis import make_sample_namer
 from prototorch.train.signals import closing_batches
@@ -20,7 +20,7 @@ from prototorch.train.step_runner import StepRunner
 __all__ = ["evaluate", "predict"]
 
 
-def evaluate(runner: StepRunner, data: BatchSource, calls: CallbackList, steps: int | None = None) -> dict[str, Any]:
+def evaluate(runner: StepRunner, data: Batches, calls: CallbackList, steps: int | None = None) -> dict[str, Any]:
     """Loss and metrics over a data set, or over its first ``steps`` batches. An interrupted fit ends it early."""
     with runner.evaluation_lock:
         feeder, metrics = runner.make_feeder(data, False), runner.plan_cache.metrics
@@ -43,9 +43,7 @@ def evaluate(runner: StepRunner, data: BatchSource, calls: CallbackList, steps: 
         return logs
 
 
-def predict(
-    runner: StepRunner, data: BatchSource, calls: CallbackList, steps: int | None = None
-) -> dict[str, np.ndarray]:
+def predict(runner: StepRunner, data: Batches, calls: CallbackList, steps: int | None = None) -> dict[str, np.ndarray]:
     """The net's outputs [samples, ...] by name, for every sample in order, or for the first ``steps`` batches."""
     feeder, to_numpy = runner.make_feeder(data, False), runner.plan_cache.backend.to_numpy
     parts: dict[str, list[np.ndarray]] = {name: [] for name in runner.plan_cache.net.outputs}

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from prototorch.data.batch import BatchIterator
 from prototorch.data.loader import Loader
-from prototorch.data.stream import BatchStream
 from prototorch.errors import TrainingError, UsageError
 from prototorch.train.callbacks import Callback
 from prototorch.train.trained_weights import Unfreezing
@@ -83,7 +83,7 @@ class FitState:
         self.is_snapshot_requested = False
         self.epoch_logs, self.epoch_seconds = dict[str, Any](), dict[str, float]()
         self.validation_loader: Loader | None = None
-        self.loader: Loader | BatchStream | None = None
+        self.loader: BatchIterator | None = None
         self.callbacks: list[Callback] = []
         self.resume_state: dict[str, Any] | None = None
         self.before_epoch_end: BeforeEpochEnd | None = None
@@ -112,7 +112,7 @@ class FitState:
         self.unfreezings = tuple(Unfreezing(u["pattern"], u["step"]) for u in state.get("unfrozen", ()))
         self.resume_state = state["fit"]
 
-    def _fit_state(self, loader: Loader | BatchStream) -> dict[str, Any]:
+    def _fit_state(self, loader: BatchIterator) -> dict[str, Any]:
         before = self.before_epoch_end
         stopped = self.stop_training if before is None else before.stop_training
         return {
@@ -153,7 +153,7 @@ class FitState:
             )
         return state
 
-    def _restore_position(self, state: Mapping[str, Any], loader: Loader | BatchStream) -> None:
+    def _restore_position(self, state: Mapping[str, Any], loader: BatchIterator) -> None:
         """Continue at the position of a saved fit. Raises TrainingError where the loader is of another kind."""
         kind = loader.state_kind
         if state["kind"] != kind:

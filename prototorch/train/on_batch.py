@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prototorch.data.batch import Batch, BatchContext
-from prototorch.data.binding import BoundDataset, TargetSpec
+from prototorch.data.binding import BoundDataset
 from prototorch.data.checks import check_values
 from prototorch.data.dataset import ArrayDataset
+from prototorch.data.pipeline.bound import BoundColumns
+from prototorch.data.pipeline.signature import TargetSpec
 from prototorch.errors import UsageError
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
-from prototorch.train.dataset_binding import ModelBinding
 from prototorch.train.step_inputs import PREDICT, TRAIN
 from prototorch.train.trainer import Trainer
 
@@ -43,7 +44,7 @@ class OnBatchRunner:
         """Whether there is a binding for batches like this one."""
         return _binding_key(phase, data) in self._bindings
 
-    def bind(self, phase: str, data: ArrayDataset, binding: ModelBinding) -> None:
+    def bind(self, phase: str, data: ArrayDataset, binding: BoundColumns) -> None:
         """Remember how batches like this one are bound, and forget the oldest binding where there are too many."""
         trainer, empty = self.trainer, binding.dataset.rebind(data.without_samples())
         feeder = BatchFeeder(trainer.plan_cache, empty, trainer.preprocessor, phase == TRAIN)

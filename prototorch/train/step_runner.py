@@ -16,12 +16,11 @@ import numpy as np
 
 from prototorch.data.batch import Batch
 from prototorch.data.loader import Loader
-from prototorch.data.stream import BatchStream
+from prototorch.data.pipeline.batches import Batches
 from prototorch.errors import TrainingError, UsageError
 from prototorch.graph.trace import RANDOM_KEY
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
-from prototorch.train.batch_source import BatchSource
 from prototorch.train.callback_list import CallbackList
 from prototorch.train.callbacks import DeferredActions, LazyLogs
 from prototorch.train.fit_state import FitState
@@ -150,7 +149,7 @@ class StepRunner(FitState):
         self.plan_cache.set_unfreezings(self.unfreezings)
 
     def make_feeder(
-        self, data: BatchSource, training: bool, class_weight: Mapping[int, float] | None = None
+        self, data: Batches, training: bool, class_weight: Mapping[int, float] | None = None
     ) -> BatchFeeder:
         """The feeder of its batches; where preprocessing is no part of the step, it runs in the loader's threads."""
         loader = data.batches
@@ -162,7 +161,7 @@ class StepRunner(FitState):
                 loader.transform_bytes = feeder.preprocess_bytes(data.full_batch())
         loader.batch_memory = self.plan_cache.backend.batch_memory
         is_open = any(None in node.shape for node in self.plan_cache.net.inputs)
-        differ = isinstance(loader, BatchStream) or loader.buckets is not None
+        differ = not isinstance(loader, Loader) or loader.buckets is not None
         feeder.has_variable_sizes = is_open and differ and not feeder.preprocesses_on_device
         return feeder
 

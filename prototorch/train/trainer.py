@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from prototorch.data.loader import Loader
-from prototorch.data.stream import BatchStream
+from prototorch.data.pipeline.batches import Batches, iterate_epoch
 from prototorch.errors import TrainingError
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_feeder import BatchFeeder
-from prototorch.train.batch_source import BatchSource, iterate_epoch
 from prototorch.train.builtin_callbacks import History
 from prototorch.train.callback_list import CallbackList, check_callbacks
 from prototorch.train.callbacks import Callback, LazyLogs
@@ -37,7 +36,7 @@ __all__ = ["Trainer"]
 class Trainer(StepRunner):
     """Trains, evaluates and predicts with one model. One fit and one evaluation run at a time; see `StepRunner`."""
 
-    def fit(self, model: Any, data: BatchSource, validation: BatchSource | None, *, epochs: int,
+    def fit(self, model: Any, data: Batches, validation: Batches | None, *, epochs: int,
             callbacks: Sequence[Callback], history: History, class_weight: Mapping[int, float] | None = None,
             steps_per_epoch: int | None = None, validation_steps: int | None = None, validation_freq: int = 1,
             initial_epoch: int = 0, resume: bool | None = None) -> History:  # fmt: skip
@@ -59,7 +58,7 @@ class Trainer(StepRunner):
             self.epoch_state = EpochState.FINISHED
         return history
 
-    def _run_epochs(self, model: Any, data: BatchSource, validation: BatchSource | None, epochs: int,
+    def _run_epochs(self, model: Any, data: Batches, validation: Batches | None, epochs: int,
                     callbacks: list[Callback], class_weight: Mapping[int, float] | None,
                     steps_per_epoch: int | None, validation_steps: int | None, validation_freq: int,
                     initial_epoch: int, resume: bool | None) -> CallbackList:  # fmt: skip
@@ -81,7 +80,7 @@ class Trainer(StepRunner):
         params = {"epochs": epochs, "steps": self.steps_per_epoch, "samples": len(data.dataset),
                   "batch_size": loader.batch_size, "validation": validation is not None,
                   "directions": self.plan_cache.metrics.directions()}  # fmt: skip
-        if isinstance(loader, BatchStream):
+        if not isinstance(loader, Loader):
             params["samples"] = params["batch_size"] = None
         self.stop_training, self.stop_reason, self.interrupt_signal = False, None, None
         self.epoch, self.is_snapshot_requested, self.epoch_logs = initial_epoch, False, {}
@@ -179,14 +178,14 @@ class Trainer(StepRunner):
         self.synchronize()
         self.call_hooks(calls, "on_snapshot_request")
 
-    def evaluate(self, model: Any, data: BatchSource, *, steps: int | None = None,
+    def evaluate(self, model: Any, data: Batches, *, steps: int | None = None,
                  callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
         """Loss and metrics over a data set."""
         results = evaluate(self, data, callbacks or CallbackList([], model), steps)
         data.warn_of_skipped()
         return results
 
-    def predict(self, model: Any, data: BatchSource, *, steps: int | None = None,
+    def predict(self, model: Any, data: Batches, *, steps: int | None = None,
                 callbacks: CallbackList | None = None) -> dict[str, np.ndarray]:  # fmt: skip
         """The net's outputs for every sample, in order."""
         outputs = predict(self, data, callbacks or CallbackList([], model), steps)
@@ -211,7 +210,7 @@ class Trainer(StepRunner):
         if self.epoch_state not in (EpochState.TRAINING, EpochState.VALIDATING):
             loader = self.loader
             assert loader is not None
-            if steps is None or isinstance(loader, BatchStream):  # else the data continue where the last epoch ended
+            if steps is None or not isinstance(loader, Loader):  # else the data continue where the last epoch ended
                 loader.epoch, loader.position = self.dataset_epochs, 0
             self.plan_cache.metrics.reset(TRAIN)
             self.batch = self.samples_seen = 0

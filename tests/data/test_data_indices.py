@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.data import ArrayDataset, BatchStream, Loader, bind
-from prototorch.data.binding import IndexRange
+from prototorch.data.pipeline.signature import IndexRange
 from prototorch.errors import DataError
 from prototorch.model.load import model_from_text
 

@@ -173,7 +173,7 @@ def test_pairs_have_a_start_and_an_end(tmp_path):
 
 
 def _texts(model):
-    from prototorch.train.text_inputs import text_inputs
+    from prototorch.train.data_signature import text_inputs
 
     return text_inputs(model.net)
 

@@ -30,7 +30,7 @@ OTHER_MEANINGS = {
     "eager/printing.py": {"full"},  # a profile of set_printoptions
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
     "train/": {"sum"},  # the name of a metric's state, which saved files contain
-    "train/data_adapter.py": {"crop"},  # how images of other sizes become equal
+    "data/pipeline/source.py": {"crop"},  # how images of other sizes become equal
     "train/monitors.py": {"min", "max"},  # a callback's options
     "train/metric_totals.py": {"min", "max"},  # the direction in which a metric improves
     "train/profiler.py": {"all"},

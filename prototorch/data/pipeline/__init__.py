@@ -1,0 +1,20 @@
+"""The way of data from what `fit`, `evaluate` and `predict` are given to batches, in stages of one file each.
+
+`DataSource` -> `Columns` -> `CheckedColumns` -> `PreprocessedColumns` -> `BoundColumns` -> `Batches`. A stage is
+frozen, and knows the next one alone; what the model expects of data is a frozen `ModelSignature`, which goes along.
+"""
+
+from typing import Any
+
+from prototorch.base.public_names import PublicNames
+
+_NAMES = PublicNames(__name__, {"columns": "Columns", "source": "DataSource open_fit_data"})
+__all__ = _NAMES.names()
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.get(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.names()

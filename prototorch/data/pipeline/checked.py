@@ -1,0 +1,52 @@
+"""The third stage: columns whose values can be computed with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prototorch.data.pipeline.column_match import ColumnMatch, Feeding
+from prototorch.data.pipeline.preprocessed import PreprocessedColumns
+from prototorch.data.pipeline.signature import ModelSignature
+from prototorch.errors import DataError, ShapeError
+from prototorch.spec import Spec
+from prototorch.text.diagnostics import locate
+
+__all__ = ["CheckedColumns"]
+
+
+@dataclass(frozen=True)
+class CheckedColumns:
+    """Columns that are there as the data set declares them, and finite as far as they are in memory."""
+
+    signature: ModelSignature
+    columns: ColumnMatch
+    feeding: Feeding
+
+    def preprocess(self) -> PreprocessedColumns:
+        """The columns with the spec that preprocessing gives them. Raises DataError where it is not the input's."""
+        signature, columns = self.signature, self.columns
+        shapes, specs, name = dict(signature.inputs), {}, signature.preprocessed
+        if name is not None:
+            raw = columns.dataset.columns[columns.inputs[name]]
+            specs[name] = self._preprocessed_spec(raw, name)
+            shapes[name] = raw.shape
+        return PreprocessedColumns(signature, columns, self.feeding, shapes, specs)
+
+    def _preprocessed_spec(self, raw: Spec, name: str) -> Spec:
+        """The spec of a preprocessed batch of one sample. Raises DataError where it is not the expected one."""
+        expected, place = self.signature.inputs[name], self.columns.dataset.name
+        try:
+            spec = self.signature.preprocess(Spec((1, *raw.shape), raw.dtype))
+        except ShapeError as exc:
+            cause = exc.diagnostic.message if exc.diagnostic is not None else exc
+            error = DataError(f"{place}: a sample of shape {list(raw.shape)} cannot be preprocessed: {cause}")
+            raise locate(error, exc.diagnostic.span if exc.diagnostic is not None else None) from exc
+        shape = spec.shape[1:]
+        if len(shape) != len(expected) or any(e not in (None, n) for n, e in zip(shape, expected, strict=True)):
+            sizes = ", ".join("none" if n is None else str(n) for n in expected)
+            error = DataError(
+                f"{place}: a sample of shape {list(raw.shape)} has shape {list(shape)} after preprocess, "
+                f"expected [{sizes}] for the input {name!r}; add a Resizing or Reshape layer to preprocess"
+            )
+            raise locate(error, self.signature.preprocess_span)
+        return spec
