@@ -109,6 +109,8 @@ RANKS: tuple[tuple[str, ...], ...] = (
      "prototorch.interop.onnx.wire_format"),
     ("prototorch.interop.onnx.tensors",),
     ("prototorch.interop.onnx.model_file",),
+    ("prototorch.interop.counterparts.row",),
+    ("prototorch.interop.counterparts.torch",),
     ("prototorch.interop.readers", "prototorch.interop.writers.output_format", "prototorch.interop.torch.layouts",
      "prototorch.model.name_rules"),
     ("prototorch.interop.matching",),
@@ -122,7 +124,7 @@ RANKS: tuple[tuple[str, ...], ...] = (
     ("prototorch.interop.onnx.importer",),
     ("prototorch.interop.onnx.importer.model",),
     ("prototorch.interop.writers", "prototorch.interop.importers"),
-    ("prototorch.interop",),
+    ("prototorch.interop", "prototorch.interop.counterparts"),
     # ----
     ("prototorch.model.keras_hints",),
     ("prototorch.model", ),
