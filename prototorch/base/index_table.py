@@ -18,11 +18,11 @@ ENTRIES = {
         'interop': {
             'layouts': (('OWN_LAYOUTS', {'system': 'prototorch', 'separator': '/'}),),
         },
+        'interop/counterparts/torch': {
+            'row': (('LAYOUTS', {'system': 'torch', 'ignored': ('num_batches_tracked',)}),),
+        },
         'interop/keras': {
             'layouts': (('LAYOUTS', {'system': 'keras', 'separator': '/'}),),
-        },
-        'interop/torch': {
-            'layouts': (('LAYOUTS', {'system': 'torch', 'ignored': ('num_batches_tracked',)}),),
         },
     },
     'Format': {
@@ -131,6 +131,15 @@ ENTRIES = {
     'ModelWriter': {
         'interop': {
             'model_files': (('WRITER', {}),),
+        },
+    },
+    'CounterpartRows': {
+        'interop/counterparts/torch': {
+            'attention': (('ROWS', {'system': 'torch'}),),
+            'dense_conv': (('ROWS', {'system': 'torch'}),),
+            'pooling_norm': (('ROWS', {'system': 'torch'}),),
+            'recurrent': (('ROWS', {'system': 'torch'}),),
+            'shapes': (('ROWS', {'system': 'torch'}),),
         },
     },
     'layer': {
@@ -280,6 +289,7 @@ BASES = {
     'prototorch.initializers.base': {'Initializer': 'initializer'},
     'prototorch.initializers.random': {'_RandomInitializer': 'initializer'},
     'prototorch.interop.layouts': {'LayoutTable': 'LayoutTable', '_OwnLayouts': 'LayoutTable'},
+    'prototorch.interop.counterparts.row': {'CounterpartRows': 'CounterpartRows'},
     'prototorch.interop.importers.model_format': {'ModelFormat': 'ModelFormat'},
     'prototorch.interop.readers.file_format': {'Format': 'Format'},
     'prototorch.interop.readers.hdf5_variant': {'HDF5Variant': 'HDF5Variant'},
@@ -354,10 +364,10 @@ FILES = {
     'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
+    'interop/counterparts/torch': ('__init__', 'attention', 'dense_conv', 'pooling_norm', 'recurrent', 'row', 'shapes'),
     'interop/importers': ('__init__', 'keras_file', 'model_format', 'onnx_file'),
     'interop/keras': ('__init__', 'config_json', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_classes', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weights_file'),
     'interop/readers': ('__init__', 'file_format', 'foreign_hdf5_file', 'hdf5_variant', 'keras_hdf5', 'keras_shards', 'keras_zip', 'nnabla_archive', 'numpy_file', 'onnx_file', 'prototorch_file', 'safetensors_file', 'sharded_index', 'torch_container', 'torch_legacy', 'torch_objects', 'torch_pickle', 'torch_state_dict', 'torch_zip', 'unsupported_files'),
-    'interop/torch': ('__init__', 'export_dense_conv_layers', 'export_pooling_layers', 'export_sequence_layers', 'export_shape_layers', 'layer_table', 'layouts', 'names', 'op_table', 'torch_baseline', 'torch_loss', 'torch_module'),
     'interop/writers': ('__init__', 'keras_files', 'keras_legacy', 'keras_model', 'keras_weights', 'npz_file', 'onnx_file', 'output_format', 'safetensors_file', 'system_arrays', 'torch_file', 'torch_module'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),

@@ -159,14 +159,16 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
 
 
 def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dtype: str,
-                    keeps: Callable[[str], bool]) -> Recording:  # fmt: skip
-    """A layer alone, as it predicts, on inputs of these shapes. Its weights have ``name/`` in front."""
+                    keeps: Callable[[str], bool], training: bool = False,
+                    input_dtypes: Sequence[str] = ()) -> Recording:  # fmt: skip
+    """A layer alone, as it predicts (or in training), on inputs of these shapes, of ``dtype`` where their own are not
+    given. Its weights have ``name/`` in front."""
 
     def record(graph: Graph, inputs: list[Value]) -> Any:
-        traced = Trace(graph, False, dtype)
+        traced = Trace(graph, training, dtype)
         return record_layer(LayerContext(traced, name, name, layer, layer), layer, tuple(inputs))
 
-    return record_function(record, dims, [dtype] * len(dims), keeps)
+    return record_function(record, dims, input_dtypes or [dtype] * len(dims), keeps)
 
 
 def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequence[tuple[Dim, ...]],

@@ -1,6 +1,6 @@
 """Our ops in PyTorch: for layers that no module stands for, which are written as what their `call` records.
 
-An entry is a function ``(t, export, *inputs)`` of tensors or of `SourceExpression`s (see `layer_table`); ``export`` has
+An entry is a function ``(t, export, *inputs)`` of tensors or of `SourceExpression`s (see `TorchLayer`); ``export`` has
 the op's attributes and shapes.
 """
 
@@ -103,7 +103,7 @@ _OPS |= {
     "leaky_relu": lambda t, s, x: t.F.leaky_relu(x, s.get("negative_slope", 0.2)),
     "elu": lambda t, s, x: t.F.elu(x, s.get("alpha", 1.0)),
     "selu": lambda t, s, x: t.F.selu(x),
-    "gelu": lambda t, s, x: t.F.gelu(x, approximate="tanh" if s.get("approximate") else "none"),
+    "gelu": lambda t, s, x: t.F.gelu(x, **({"approximate": "tanh"} if s.get("approximate") else {})),
     "silu": lambda t, s, x: t.F.silu(x),
     "mish": lambda t, s, x: t.F.mish(x),
     "softplus": lambda t, s, x: t.F.softplus(x),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,12 @@ from torch import Tensor, nn
 from prototorch.errors import UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
+from prototorch.interop.counterparts.torch.row import ModuleCall, TorchLayer, TorchLayerExport
 from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch import (
-    export_dense_conv_layers,
-    export_pooling_layers,
-    export_sequence_layers,
-    export_shape_layers,
-)
-from prototorch.interop.torch.layer_table import ModuleCall, TorchLayer, TorchLayerExport, find_torch_layer
+from prototorch.interop.torch.layer_lookup import find_layer_or_ops
 from prototorch.spec import Spec
 
-__all__ = [
-    "LayerModule",
-    "TorchNet",
-    "export_dense_conv_layers",
-    "export_pooling_layers",
-    "export_sequence_layers",
-    "export_shape_layers",
-    "make_module",
-    "torch_net",
-]  # fmt: skip
+__all__ = ["LayerModule", "TorchNet", "make_module", "torch_net"]
 
 
 class _Functions:
@@ -42,6 +28,7 @@ class _Functions:
 
     def __init__(self, module: nn.Module):
         self.module = module
+        self.inputs: tuple[Tensor, ...] = ()
 
     def let(self, value: Any, name: str) -> Any:
         """The value."""
@@ -54,6 +41,10 @@ class _Functions:
     def in_training(self, value: Any, otherwise: Any) -> Any:
         """One of the two by the phase."""
         return value if self.module.training else otherwise
+
+    def device(self) -> torch.device:
+        """The device of the tensors that are read."""
+        return self.inputs[0].device
 
 
 class LayerModule(nn.Module):
@@ -68,6 +59,7 @@ class LayerModule(nn.Module):
 
     def forward(self, *inputs: Tensor) -> Any:
         """The outputs."""
+        self.functions[0].inputs = inputs
         return self.compute(self.functions[0], self.parts[0].__getitem__, *inputs)
 
 
@@ -83,12 +75,12 @@ def _build(torch_layer: TorchLayer) -> nn.Module:
 
 
 def _construct(call: ModuleCall) -> nn.Module:
-    module: nn.Module = getattr(nn, call.kind)(*call.arguments, **call.options)
+    module: nn.Module = getattr(nn, call.kind)(*call.arguments.values(), **call.options)
     return module
 
 
-def make_module(layer: Any, weights: Mapping[str, np.ndarray], shapes: tuple[tuple[int, ...], ...]) -> LayerModule:
-    """The module of a layer with its weights, by their names in the layer, for inputs of these shapes.
+def make_module(layer: Any, weights: Mapping[str, np.ndarray], specs: Sequence[Spec]) -> LayerModule:
+    """The module of a layer with its weights, by their names in the layer, for inputs of these specs.
 
     Elements that our layer does not have (a second bias, a shift of 0) are not trained, nor is a layer with
     ``trainable: false``. Raises NotExpressibleError.
@@ -96,7 +88,9 @@ def make_module(layer: Any, weights: Mapping[str, np.ndarray], shapes: tuple[tup
     for name in type(layer).specs():
         if name.endswith(("regularizer", "constraint")) and getattr(layer, name) is not None:
             raise NotExpressibleError(name)
-    torch_layer = find_torch_layer(TorchLayerExport(layer, {n: tuple(w.shape) for n, w in weights.items()}, shapes))
+    weight_shapes = {n: tuple(w.shape) for n, w in weights.items()}
+    shapes, dtypes = tuple(s.shape for s in specs), tuple(s.dtype for s in specs)
+    torch_layer = find_layer_or_ops(TorchLayerExport(layer, weight_shapes, shapes, dtypes))
     module = LayerModule(torch_layer)
     for layout in torch_layer.layouts:
         arrays = [weights[name] for name in layout.ours]
@@ -157,7 +151,7 @@ def torch_net(net: Net, specs: Mapping[str, Spec], weights: Mapping[str, Any]) -
         try:
             if any(traced.values[t] in traced.masks for t in (*node.bottoms, *node.tops)):
                 raise NotExpressibleError("masks")
-            modules[key] = make_module(node.layer, own, tuple(traced.values[b].shape for b in node.bottoms))
+            modules[key] = make_module(node.layer, own, [traced.values[b].spec for b in node.bottoms])
         except NotExpressibleError as reason:
             errors.append(f"{_describe_node(node)}: {reason}")
     if errors:

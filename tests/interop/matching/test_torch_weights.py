@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from prototorch.errors import WeightsError
-from prototorch.interop.torch.layouts import LAYOUTS
+from prototorch.interop.counterparts.torch.row import LAYOUTS
 from prototorch.model.load import model_from_text
 from tests.interop.matching.torch_modules import PEERS, Peer
 

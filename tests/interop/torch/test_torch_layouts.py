@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from prototorch.engine.harness.case import Case, cases
+from prototorch.interop.counterparts.torch.row import LAYOUTS
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, layout_table
-from prototorch.interop.torch.layouts import LAYOUTS
 from prototorch.interop.transforms import GateOrder, NeutralArray, SplitArray, SumArrays, TransformError, TransposeArray
 from prototorch.layers import BatchNormalization, Dense
 

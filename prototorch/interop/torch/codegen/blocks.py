@@ -7,24 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prototorch.interop.counterparts.torch.row import ModuleCall
 from prototorch.interop.torch.codegen.identifiers import class_name, unique_name
 from prototorch.interop.torch.codegen.statements import Definition, NetItems, SourceItem
-from prototorch.interop.torch.layer_table import ModuleCall
 
 __all__ = ["BlockCall", "BlockClass", "SourceBlock", "find_blocks"]
 
 _MODULE = re.compile("\x02([^\x02]*)\x02")
-#: the names of the arguments of modules that are given by position
-POSITIONAL = {
-    **{f"{kind}{n}d": ("in_channels", "out_channels", "kernel_size")
-       for kind in ("Conv", "ConvTranspose") for n in "123"},
-    **{f"{kind}{n}d": ("kernel_size", "stride") for kind in ("MaxPool", "AvgPool") for n in "123"},
-    **{f"BatchNorm{n}d": ("num_features",) for n in "123"},
-    "Linear": ("in_features", "out_features"), "Embedding": ("num_embeddings", "embedding_dim"),
-    "LayerNorm": ("normalized_shape",), "GroupNorm": ("num_groups", "num_channels"), "Dropout": ("rate",),
-    "LSTM": ("input_size", "hidden_size"), "GRU": ("input_size", "hidden_size"), "RNN": ("input_size", "hidden_size"),
-    "PReLU": ("num_parameters",), "LocalResponseNorm": ("size",),
-}  # fmt: skip
 #: arguments that modules have by name, with their defaults: classes that differ in them alone are one
 _DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "bias": True}
 _HAS_DEFAULTS = re.compile(r"Conv(Transpose)?\dd")
@@ -202,8 +191,7 @@ def _describe_module(definition: Definition) -> _Module:
 
 def named_arguments(call: ModuleCall) -> list[tuple[str, Any]]:
     """The arguments of a module by name; of a convolution with the defaults of those that are not given."""
-    names = POSITIONAL.get(call.kind, tuple(f"argument_{i + 1}" for i in range(len(call.arguments))))
-    given = list(zip(names, call.arguments, strict=False))
+    given = list(call.arguments.items())
     if _HAS_DEFAULTS.fullmatch(call.kind):
         rest = [(n, v) for n, v in call.options.items() if n not in _DEFAULTS]
         return [*given, *((n, call.options.get(n, d)) for n, d in _DEFAULTS.items()), *rest]

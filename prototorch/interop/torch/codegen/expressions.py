@@ -1,6 +1,6 @@
 """Expressions of PyTorch that are written down instead of being computed.
 
-What a layer computes is one Python function of tensors (see `layer_table`). Called with tensors it computes; called
+What a layer computes is one Python function of tensors (see `TorchLayer`). Called with tensors it computes; called
 with a `SourceExpression` for each of them it gives the source text of what it computes. No text of a model becomes
 code: literals are numbers and strings in quotes, and names are made of letters, digits and underscores.
 """

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototorch.graph.net import Net
+from prototorch.interop.counterparts.torch.row import ModuleCall
 from prototorch.interop.torch.codegen.blocks import (
     BlockClass,
     ClassTable,
@@ -20,7 +21,6 @@ from prototorch.interop.torch.codegen.expressions import literal
 from prototorch.interop.torch.codegen.identifiers import unique_name, variable_name
 from prototorch.interop.torch.codegen.modules import net_items
 from prototorch.interop.torch.codegen.statements import Definition, NetItems, SourceItem
-from prototorch.interop.torch.layer_table import ModuleCall
 
 __all__ = ["torch_source"]
 

@@ -11,6 +11,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
+from prototorch.interop.counterparts.torch.row import TorchLayer, TorchLayerExport
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.symbolic_batch import (
     Dim,
@@ -22,12 +23,6 @@ from prototorch.interop.symbolic_batch import (
     record_net,
     sections,
 )
-from prototorch.interop.torch import (
-    export_dense_conv_layers,
-    export_pooling_layers,
-    export_sequence_layers,
-    export_shape_layers,
-)
 from prototorch.interop.torch.codegen.expressions import SourceExpression, literal
 from prototorch.interop.torch.codegen.paths import ModulePaths
 from prototorch.interop.torch.codegen.statements import (
@@ -38,18 +33,12 @@ from prototorch.interop.torch.codegen.statements import (
     module_mark,
     value_mark,
 )
-from prototorch.interop.torch.layer_table import TorchLayer, TorchLayerExport, find_torch_layer, state_arrays
+from prototorch.interop.torch.layer_lookup import find_torch_layer, state_arrays
 from prototorch.interop.torch.op_table import has_op
 from prototorch.layers.base import Layer
 from prototorch.spec import Spec
 
-__all__ = [
-    "export_dense_conv_layers",
-    "export_pooling_layers",
-    "export_sequence_layers",
-    "export_shape_layers",
-    "net_items",
-]
+__all__ = ["net_items"]
 
 
 def net_items(net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]],

@@ -1,4 +1,4 @@
-"""Dense layers, tables of vectors, convolution."""
+"""Dense layers, tables of vectors, parameters, convolution."""
 
 from __future__ import annotations
 
@@ -6,24 +6,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from prototorch import layers
-from prototorch.interop.layouts import NotExpressibleError
-from prototorch.interop.torch.layer_table import (
+from prototorch.interop.counterparts.row import CounterpartRows, WeightPair
+from prototorch.interop.counterparts.torch.row import (
     ModuleCall,
     TorchLayer,
     TorchLayerExport,
-    in_torch,
+    TorchRow,
     module_call,
+    named_weights,
     single_module,
 )
+from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
+from prototorch.interop.transforms import TransposeArray
 from prototorch.layers.conv_transpose import transposed_conv_shape
 from prototorch.layers.windows import Pads, resolve_padding
 
 
-@in_torch(layers.Dense)
 def _dense(export: TorchLayerExport) -> TorchLayer:
-    return single_module(
-        module_call("Linear", export.shape[-1], export.layer.units, **without_bias(export.layer.use_bias))
-    )
+    return single_module(linear_call(export.shape[-1], export.layer.units, export.layer.use_bias))
+
+
+def linear_call(inputs: int, outputs: int, use_bias: bool) -> ModuleCall:
+    """A linear map."""
+    return module_call("Linear", {"in_features": inputs, "out_features": outputs}, **without_bias(use_bias))
 
 
 def without_bias(use_bias: bool) -> dict[str, Any]:
@@ -31,16 +36,18 @@ def without_bias(use_bias: bool) -> dict[str, Any]:
     return {} if use_bias else {"bias": False}
 
 
-@in_torch(layers.Embedding)
 def _embedding(export: TorchLayerExport) -> TorchLayer:
-    call = module_call("Embedding", export.layer.input_dim, export.layer.output_dim)
+    call = _table_call(export.layer.input_dim, export.layer.output_dim)
     return single_module(call, before=lambda t, x: x.long())
 
 
-@in_torch(layers.PositionEmbedding)
+def _table_call(rows: int, length: int) -> ModuleCall:
+    return module_call("Embedding", {"num_embeddings": rows, "embedding_dim": length})
+
+
 def _positions(export: TorchLayerExport) -> TorchLayer:
     (rows, length), steps = export.weight_shapes["position_embeddings"], export.shape[1]
-    call = module_call("Embedding", rows, length)
+    call = _table_call(rows, length)
     if steps == rows:
         return TorchLayer(lambda t, m, x: x + m("").weight, {"": call})
     return TorchLayer(lambda t, m, x: x + m("").weight[:steps], {"": call})
@@ -80,16 +87,19 @@ def _convolution(export: TorchLayerExport, filters: int, groups: int, bias: bool
     pads = resolve_padding(layer.padding, export.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate)
     inside, before = split_padding(pads)
     options = window_options(stride=layer.strides, padding=inside, dilation=layer.dilation_rate, groups=groups)
-    return module_call(f"Conv{export.rank}d", export.shape[1], filters, plain_sizes(layer.kernel_size), **options,
-                       **without_bias(bias)), before  # fmt: skip
+    call = _conv_call(f"Conv{export.rank}d", export.shape[1], filters, plain_sizes(layer.kernel_size), options, bias)
+    return call, before
 
 
-@in_torch(layers.Conv1D, layers.Conv2D, layers.Conv3D)
+def _conv_call(kind: str, inputs: int, outputs: int, kernel: Any, options: dict[str, Any], bias: bool) -> ModuleCall:
+    arguments = {"in_channels": inputs, "out_channels": outputs, "kernel_size": kernel}
+    return module_call(kind, arguments, **options, **without_bias(bias))
+
+
 def _conv(export: TorchLayerExport) -> TorchLayer:
     return single_module(*_convolution(export, export.layer.filters, export.layer.groups, export.layer.use_bias))
 
 
-@in_torch(layers.DepthwiseConv1D, layers.DepthwiseConv2D)
 def _depthwise(export: TorchLayerExport) -> TorchLayer:
     channels = export.shape[1]
     return single_module(
@@ -97,11 +107,10 @@ def _depthwise(export: TorchLayerExport) -> TorchLayer:
     )
 
 
-@in_torch(layers.SeparableConv1D, layers.SeparableConv2D)
 def _separable(export: TorchLayerExport) -> TorchLayer:
     wide = export.shape[1] * export.layer.depth_multiplier
     first, before = _convolution(export, wide, export.shape[1], False)
-    second = module_call(f"Conv{export.rank}d", wide, export.layer.filters, 1, **without_bias(export.layer.use_bias))
+    second = _conv_call(f"Conv{export.rank}d", wide, export.layer.filters, 1, {}, export.layer.use_bias)
 
     def compute(t: Any, m: Any, x: Any) -> Any:
         return m("pointwise")(m("depthwise")(x if before is None else before(t, x)))
@@ -109,7 +118,6 @@ def _separable(export: TorchLayerExport) -> TorchLayer:
     return TorchLayer(compute, {"depthwise": first, "pointwise": second})
 
 
-@in_torch(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
 def _conv_transpose(export: TorchLayerExport) -> TorchLayer:
     layer, rank = export.layer, export.rank
     paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
@@ -128,11 +136,55 @@ def _conv_transpose(export: TorchLayerExport) -> TorchLayer:
         raise NotExpressibleError("an output that reaches further beyond its windows than a stride")
     options = window_options(stride=layer.strides, padding=inside, output_padding=more, groups=layer.groups,
                              dilation=layer.dilation_rate)  # fmt: skip
-    call = module_call(f"ConvTranspose{rank}d", export.shape[1], layer.filters, plain_sizes(layer.kernel_size),
-                       **options, **without_bias(layer.use_bias))  # fmt: skip
+    kernel = plain_sizes(layer.kernel_size)
+    call = _conv_call(f"ConvTranspose{rank}d", export.shape[1], layer.filters, kernel, options, layer.use_bias)
     got = [n - 2 * p + extra for n, p, extra in zip(full_sizes, inside, more, strict=True)]
     starts = [a - p for (a, _), p in zip(pads, inside, strict=True)]
     if got == list(sizes) and not any(starts):
         return single_module(call)
     inner = (..., *(slice(a, a + size) for a, size in zip(starts, sizes, strict=True)))
     return single_module(call, after=lambda t, y: y[inner])
+
+
+def _sequential_separable(layer: layers.Layer, shapes: Shapes) -> list[WeightLayout]:
+    """An ``nn.Sequential`` of the two convolutions."""
+    names = {"depthwise_kernel": "0.weight", "pointwise_kernel": "1.weight", "bias": "1.bias"}
+    return [WeightLayout((ours,), (theirs,)) for ours, theirs in names.items() if ours in shapes]
+
+
+_KERNEL = named_weights(kernel="weight", bias="bias")
+
+ROWS = CounterpartRows(
+    system="torch",
+    rows=(
+        TorchRow(
+            layers=(layers.Dense,),
+            module=_dense,
+            weights=(
+                WeightPair("kernel", "weight", lambda layer, shape: TransposeArray((1, 0))),
+                WeightPair("bias", "bias"),
+            ),
+        ),
+        TorchRow(layers=(layers.Embedding,), module=_embedding, weights=named_weights(embeddings="weight")),
+        TorchRow(
+            layers=(layers.PositionEmbedding,), module=_positions, weights=named_weights(position_embeddings="weight")
+        ),
+        # an nn.Parameter of the module above, by the layer's own name
+        TorchRow(layers=(layers.Parameter, layers.Variable), weights=named_weights(value="")),
+        TorchRow(layers=(layers.Conv1D, layers.Conv2D, layers.Conv3D), module=_conv, weights=_KERNEL),
+        TorchRow(
+            layers=(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose),
+            module=_conv_transpose,
+            weights=_KERNEL,
+        ),
+        TorchRow(layers=(layers.DepthwiseConv1D, layers.DepthwiseConv2D), module=_depthwise, weights=_KERNEL),
+        TorchRow(
+            layers=(layers.SeparableConv1D, layers.SeparableConv2D),
+            module=_separable,
+            weights=named_weights(
+                depthwise_kernel="depthwise.weight", pointwise_kernel="pointwise.weight", bias="pointwise.bias"
+            ),
+            variants=(_sequential_separable,),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""PyTorch's counterparts of our layers, one file a group of families."""
