@@ -67,6 +67,22 @@ ENTRIES = {
             'model_files': (('WRITER', {}),),
         },
     },
+    'CounterpartRows': {
+        'interop/counterparts/keras': {
+            'activation': (('ROWS', {'system': 'keras'}),),
+            'attention': (('ROWS', {'system': 'keras'}),),
+            'dense_conv': (('ROWS', {'system': 'keras'}),),
+            'merge': (('ROWS', {'system': 'keras'}),),
+            'normalization': (('ROWS', {'system': 'keras'}),),
+            'not_in_keras': (('ROWS', {'system': 'keras'}),),
+            'pooling': (('ROWS', {'system': 'keras'}),),
+            'preprocessing': (('ROWS', {'system': 'keras'}),),
+            'programs': (('ROWS', {'system': 'keras'}),),
+            'recurrent': (('ROWS', {'system': 'keras'}),),
+            'regularization': (('ROWS', {'system': 'keras'}),),
+            'shape': (('ROWS', {'system': 'keras'}),),
+        },
+    },
     'layer': {
         'layers': {
             'activation': (('Linear', {'aliases': ('identity',)}), ('ReLU', {}), ('ReLU6', {}), ('LeakyReLU', {}), ('Sigmoid', {}), ('LogSigmoid', {}), ('HardSigmoid', {}), ('Tanh', {}), ('Softplus', {}), ('Softsign', {}), ('Exponential', {'aliases': ('exp',)}), ('Softmax', {}), ('LogSoftmax', {}), ('Activation', {})),
@@ -191,6 +207,7 @@ BASES = {
     'prototorch.engine.backends.devices': {'DeviceKind': 'DeviceKind'},
     'prototorch.initializers.base': {'Initializer': 'initializer'},
     'prototorch.initializers.random': {'_RandomInitializer': 'initializer'},
+    'prototorch.interop.counterparts.row': {'CounterpartRows': 'CounterpartRows'},
     'prototorch.layers.activation': {'ActivationLayer': 'layer'},
     'prototorch.layers.affine_norm': {'AffineNormLayer': 'layer'},
     'prototorch.layers.arithmetic': {'_Binary': 'layer'},
@@ -252,6 +269,7 @@ FILES = {
     'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'serialization', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
+    'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'weights'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),

@@ -59,7 +59,9 @@ class LayoutTable:
     """The layouts of one system: layer class -> layouts. Registering two for one class is an error.
 
     separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
-    by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
+    by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output. find:
+    the function for a class of layers that is not registered, as its counterpart's row says it; None where there is
+    none.
     """
 
     def __init__(
@@ -68,11 +70,13 @@ class LayoutTable:
         separator: str = ".",
         split_name: Callable[[str], tuple[str, ...]] | None = None,
         ignored: tuple[str, ...] = (),
+        find: Callable[[type[Layer]], LayoutFunction | None] = lambda layer: None,
     ):
         self.system = system
         self.separator = separator
         self.split_name = split_name or _split_name
         self.ignored = ignored
+        self.find = find
         self._functions: dict[type[Layer], LayoutFunction] = {}
         self._variants: dict[type[Layer], list[LayoutFunction]] = {}
         self._net_function: NetLayoutFunction | None = None
@@ -123,7 +127,7 @@ class LayoutTable:
         """
         if not shapes:
             return ()
-        function = self._functions.get(type(layer))
+        function = self._function(type(layer))
         if function is None:
             raise NotExpressibleError(f"{type(layer).__name__} has no counterpart in {self.system}")
         return self._with_activations(function, layer, shapes)
@@ -146,7 +150,10 @@ class LayoutTable:
 
     def knows(self, layer: type[Layer]) -> bool:
         """Whether the table has an entry for a layer class."""
-        return layer in self._functions
+        return self._function(layer) is not None
+
+    def _function(self, layer: type[Layer]) -> LayoutFunction | None:
+        return self._functions.get(layer) or self.find(layer)
 
     def to_theirs(self, layer: Layer, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The other system's arrays by their names below its layer, for a layer's weights.

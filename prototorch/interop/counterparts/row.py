@@ -24,11 +24,10 @@ __all__ = [
     "WeightPair",
     "counterpart_of",
     "counterpart_rows",
+    "read_fields",
     "same_weights",
+    "write_fields",
 ]
-
-#: the default of a `FieldPair` whose value the other system always states
-REQUIRED: Any = object()
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,13 @@ class FieldPair:
     """A field of our layer and the field or argument of the other system that holds its value.
 
     ours: its name here. default: the other system's own, where it is not stated. values: our value by theirs, where
-    they differ.
+    they differ. is_always_stated: whether the other system's default is written, too.
     """
 
     ours: str
-    default: Any = REQUIRED
+    default: Any = None
     values: Mapping[Any, Any] | None = None
+    is_always_stated: bool = False
 
     def to_ours(self, value: Any) -> Any:
         """Our value of theirs. Raises KeyError for a value that ours does not have."""
@@ -55,19 +55,17 @@ class FieldPair:
 
 
 def read_fields(pairs: Mapping[str, FieldPair], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Our fields for what the other system states. Raises KeyError for a value that ours does not have, and where one
-    without a default is not stated."""
-    return {
-        pair.ours: pair.to_ours(stated[name] if pair.default is REQUIRED else stated.get(name, pair.default))
-        for name, pair in pairs.items()
-    }
+    """Our fields for what the other system states. Raises KeyError for a value that ours does not have."""
+    return {pair.ours: pair.to_ours(stated.get(name, pair.default)) for name, pair in pairs.items()}
 
 
 def write_fields(pairs: Mapping[str, FieldPair], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the other system states for our fields; its defaults are left out. Raises StopIteration for a value that it
     does not have."""
     stated = {name: pair.to_theirs(values[pair.ours]) for name, pair in pairs.items()}
-    return {name: value for name, value in stated.items() if value is not REQUIRED and value != pairs[name].default}
+    return {
+        name: value for name, value in stated.items() if pairs[name].is_always_stated or value != pairs[name].default
+    }
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,11 @@ class Counterpart:
     weights: tuple[WeightPair, ...] = ()
     layouts: LayoutFunction | None = None
     since: str | int = ""
+
+    @property
+    def has_layouts(self) -> bool:
+        """Whether the layouts of the weights of our layers are known."""
+        return self.layouts is not None or any(pair.ours for pair in self.weights)
 
     def name_of(self, layer: type[Layer]) -> str:
         """The other system's name of one of the classes."""
