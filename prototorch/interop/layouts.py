@@ -62,7 +62,7 @@ class LayoutTable(Extension):
     separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
     by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
     net_layouts: the function of the method of this name, with the table as its first argument. adapt_file: that of the
-    method of this name. register_rows: registers the layouts that stand in other files, before the first is asked for.
+    method of this name.
     """
 
     def __init__(
@@ -73,17 +73,14 @@ class LayoutTable(Extension):
         ignored: tuple[str, ...] = (),
         net_layouts: NetLayoutFunction | None = None,
         adapt_file: FileAdapter | None = None,
-        register_rows: Callable[[LayoutTable], None] | None = None,
     ):
         self.system = system
         self.separator = separator
         self.split_name = split_name or _split_name
         self.ignored = ignored
         self._functions: dict[type[Layer], LayoutFunction] = {}
-        self._variants: dict[type[Layer], list[LayoutFunction]] = {}
         self._net_function = net_layouts
         self._file_adapter = adapt_file
-        self._register_rows = register_rows
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""
@@ -93,16 +90,6 @@ class LayoutTable(Extension):
                 if layer in self._functions:
                     raise ValueError(f"{layer.__name__} has a layout in {self.system} already")
                 self._functions[layer] = function
-            return function
-
-        return register
-
-    def register_variant(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
-        """Register a further form in which files of that system have the weights of these layers; it is only read."""
-
-        def register(function: LayoutFunction) -> LayoutFunction:
-            for layer in layers:
-                self._variants.setdefault(layer, []).append(function)
             return function
 
         return register
@@ -131,7 +118,7 @@ class LayoutTable(Extension):
         """
         if not shapes:
             return ()
-        function = self._load_rows().get(type(layer))
+        function = self.find(type(layer))
         if function is None:
             raise NotExpressibleError(f"{type(layer).__name__} has no counterpart in {self.system}")
         return self._with_activations(function, layer, shapes)
@@ -143,8 +130,7 @@ class LayoutTable(Extension):
             yield self.layouts(layer, shapes)
         except NotExpressibleError as error:
             reason = error
-        self._load_rows()
-        for function in self._variants.get(type(layer), ()):
+        for function in self.find_variants(type(layer)):
             try:
                 yield self._with_activations(function, layer, shapes)
                 reason = None
@@ -155,13 +141,15 @@ class LayoutTable(Extension):
 
     def knows(self, layer: type[Layer]) -> bool:
         """Whether the table has an entry for a layer class."""
-        return layer in self._load_rows()
+        return self.find(layer) is not None
 
-    def _load_rows(self) -> Mapping[type[Layer], LayoutFunction]:
-        register, self._register_rows = self._register_rows, None
-        if register is not None:
-            register(self)
-        return self._functions
+    def find(self, layer: type[Layer]) -> LayoutFunction | None:
+        """The function of a layer class; None where the system has no counterpart of it."""
+        return self._functions.get(layer)
+
+    def find_variants(self, layer: type[Layer]) -> Sequence[LayoutFunction]:
+        """The functions of the further forms of a layer class, which are only read."""
+        return ()
 
     def to_theirs(self, layer: Layer, weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The other system's arrays by their names below its layer, for a layer's weights.

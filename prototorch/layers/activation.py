@@ -21,6 +21,7 @@ class ActivationLayer(Layer, abstract=True):
 
     display_name = "activation"
     mask_policy: ClassVar[MaskPolicy] = "keep"
+    keeps_positions: ClassVar[bool] = True
     #: each output follows from the same element of the input alone.
     elementwise: ClassVar[bool] = True
     #: bounds of the outputs for any input
@@ -196,6 +197,7 @@ class Softmax(ActivationLayer):
 
     bounds = (0.0, 1.0)
     elementwise = False
+    keeps_positions = False
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
@@ -215,6 +217,7 @@ class LogSoftmax(ActivationLayer):
 
     bounds = (-inf, 0.0)
     elementwise = False
+    keeps_positions = False
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("LogSoftmax { }", inputs=[(4,)]), example("LogSoftmax { axis: 1 }", inputs=[(3, 2, 2)])]
@@ -228,6 +231,7 @@ class Activation(Layer):
 
     activation: ActivationLayer = field(doc="The activation.")
     mask_policy = "keep"
+    keeps_positions = True
     examples = [
         example("Activation { activation: relu }", inputs=[(3,)]),
         example("Activation { activation: LeakyReLU { negative_slope: 0.2 } }", inputs=[(2, 3)]),

@@ -17,6 +17,7 @@ class ActivityRegularization(Layer):
     l2: float = field(default=0.0, min=0, doc="Factor of the sum of squares of a sample.")
 
     mask_policy = "keep"
+    keeps_positions = True
     examples = [
         example("ActivityRegularization { l2: 0.5 }", inputs=[(3,)]),
         example("ActivityRegularization { l1: 0.1  l2: 0.2 }", inputs=[(2, 3)]),

@@ -34,6 +34,7 @@ class AdaptiveAveragePooling2D(Layer):
 
     foreign_names = {"AdaptiveAvgPool2d": "AdaptiveAveragePooling2D"}
     keeps_bounds = True
+    over_images = True
     output_size: tuple[int, int] = field(type=Ints(2, min=1), doc="Rows and columns of the output.")
     examples = [
         example("AdaptiveAveragePooling2D { output_size: 4 }", inputs=[(2, 14, 14)]),

@@ -37,6 +37,14 @@ class Layer(Block, family="layer"):
     mask_policy: ClassVar[MaskPolicy] = "end"
     #: whether outside training each element of the output is one of the input, a mean of some, or a border
     keeps_bounds: ClassVar[bool] = False
+    #: whether outside training an element of the output follows from the one at the same place of the input alone, all
+    #: elements being treated alike but for weights: the axes, and the features, may then be in any order
+    keeps_positions: ClassVar[bool] = False
+    #: whether the features of the input end here: an element of the output follows from all of them (Dense, recurrent
+    #: layers, attention), or the output's axes have another meaning (Embedding, Permute)
+    consumes_features: ClassVar[bool] = False
+    #: whether it is over images, [batch, channels, rows, columns], and has no `rank`
+    over_images: ClassVar[bool] = False
     #: whether inputs of any scale are brought to a common one
     normalizes: ClassVar[bool] = False
     #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name

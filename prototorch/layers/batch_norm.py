@@ -22,6 +22,8 @@ class BatchNormalization(AffineNormLayer):
     ``freeze``), the moving ones are used. Elements that a mask leaves out do not count in the batch's moments.
     """
 
+    keeps_positions = True
+
     positional = ("axis", "momentum", "epsilon", "center", "scale")
     foreign_names = dict.fromkeys(("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNormalization")
     own_fields = frozenset({"batch_statistics", "unbiased_moving_variance", "weighted_sums"})

@@ -31,6 +31,7 @@ class Bidirectional(Layer):
 
     inputs = (1, None)
     mask_policy = "use"
+    consumes_features = True
     examples = [
         example("Bidirectional { LSTM { units: 2 } }", inputs=[(3, 2)]),
         example("Bidirectional { merge_mode: sum  GRU { units: 2  return_sequences: true } }", inputs=[(3, 2)],

@@ -38,6 +38,7 @@ class Dense(Layer):
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
     mask_policy = "use"
+    consumes_features = True
     transposable_weight = "kernel"
     examples = [
         example("Dense { units: 4 }", inputs=[(3,)]),

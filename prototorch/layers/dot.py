@@ -19,6 +19,7 @@ class Dot(MergeLayer):
 
     inputs = 2
     mask_policy = "end"
+    consumes_features = True
     axes: list[int] = field(doc="The axis to sum along, one for both inputs or one each; the batch dimension is 0.")
     normalize: bool = field(default=False, doc="Whether both are brought to length 1 along it: the cosine similarity.")
     examples = [

@@ -20,6 +20,7 @@ class Dropout(RandomLayer):
 
     mask_policy = "keep"
     keeps_bounds = True
+    keeps_positions = True
     foreign_fields = dict.fromkeys(("p", "prob", "dropout_ratio", "keep_prob"), "rate")
 
     rate: float = rate_field()

@@ -24,6 +24,8 @@ class Embedding(Layer):
     layer gives a vector of NaN.
     """
 
+    consumes_features = True
+
     foreign_names = {"Embed": "Embedding"}
     foreign_fields = {"num_embeddings": "input_dim", "embedding_dim": "output_dim"}
 

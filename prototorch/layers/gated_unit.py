@@ -18,6 +18,8 @@ class RecurrentWeights(Layer, abstract=True):
     """The fields of everything that has input and recurrent weights. Dropout takes one draw for all steps of a sample
     (Gal and Ghahramani, 2016)."""
 
+    consumes_features: ClassVar[bool] = True
+
     kernel_initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the input weights.")
     recurrent_initializer: Initializer = field(default="orthogonal", doc="Initializer of the recurrent weights.")
     bias_initializer: Initializer = field(default="zeros", doc="Initializer of the bias.")

@@ -49,6 +49,7 @@ class Resizing(Layer):
 
     keyword_only = ("fill_value", "keep_aspect_ratio", "antialias", "round_pixels")
     keeps_bounds = True
+    over_images = True
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
     interpolation: Interpolation = field(default="bilinear", doc="Interpolation between pixels.")
@@ -116,6 +117,7 @@ class CenterCrop(Layer):
 
     keyword_only = ("offset_rounding",)
     keeps_bounds = True
+    over_images = True
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
     offset_rounding: Literal["down", "half_even"] = field(

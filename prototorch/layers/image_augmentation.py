@@ -58,6 +58,7 @@ class RandomFlip(RandomLayer):
     """
 
     keeps_bounds = True
+    over_images = True
     mode: Literal["horizontal_and_vertical", "horizontal", "vertical"] = field(
         default="horizontal_and_vertical", doc="horizontal: left and right exchanged; vertical: top and bottom."
     )
@@ -83,6 +84,7 @@ class RandomCrop(RandomLayer):
     """
 
     keeps_bounds = True
+    over_images = True
     is_identity_outside_training = False
     height: int = field(min=1, doc="Rows of the output.")
     width: int = field(min=1, doc="Columns of the output.")
@@ -110,6 +112,8 @@ class RandomContrast(RandomLayer):
     [batch, channels, rows, columns]. The identity outside training.
     """
 
+    over_images = True
+
     factor: tuple[float, float] = field(type=RangePair(Bounds(min=0, max=1), symmetric=False),
                                         doc="How far the factor is from 1: one number, or [lower, upper].")  # fmt: skip
     value_range: tuple[float, float] = field(default=(0, 255), doc="The smallest and the largest value of a pixel.")
@@ -133,6 +137,8 @@ class RandomBrightness(RandomLayer):
     A number drawn from [lower, upper], times the width of ``value_range``, is added; the result is cut to that range.
     Input and output [batch, channels, rows, columns]. The identity outside training.
     """
+
+    over_images = True
 
     factor: tuple[float, float] = field(type=RangePair(Bounds(min=-1, max=1)),
                                         doc="What is added: [lower, upper], or n for [-n, n].")  # fmt: skip

@@ -16,6 +16,7 @@ class GaussianNoise(RandomLayer):
 
     mask_policy = "keep"
     keeps_bounds = True
+    keeps_positions = True
     stddev: float = field(min=0, doc="The noise's standard deviation.")
     examples = [
         example("GaussianNoise { stddev: 0.5 }", inputs=[(4, 3)]),
@@ -39,6 +40,7 @@ class GaussianDropout(RandomLayer):
 
     mask_policy = "keep"
     keeps_bounds = True
+    keeps_positions = True
     rate: float = rate_field()
     examples = [
         example("GaussianDropout { rate: 0.5 }", inputs=[(4, 3)]),
@@ -63,6 +65,7 @@ class AlphaDropout(RandomLayer):
     positional = ("rate",)
     mask_policy = "keep"
     keeps_bounds = True
+    keeps_positions = True
     rate: float = rate_field()
     examples = [
         example("AlphaDropout { rate: 0.5 }", inputs=[(4, 3)]),

@@ -36,6 +36,7 @@ class ProjectedAttention(Layer, abstract=True):
 
     inputs = (1, 4)
     mask_policy = "use"
+    consumes_features: ClassVar[bool] = True
     own_fields: ClassVar[frozenset[str]] = frozenset({"rotary"})
 
     # declared again by every subclass, so that they come first

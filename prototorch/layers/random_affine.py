@@ -19,6 +19,7 @@ class _RandomAffine(RandomLayer):
     """Each output pixel (row, column) is read at ``matrix @ (row, column, 1)``, a matrix for each sample."""
 
     keeps_bounds = True
+    over_images = True
     fill_mode: Literal["reflect", "constant", "nearest", "wrap"] = field(
         default="reflect", doc="Values beyond the border: mirrored, fill_value, the edge pixel, or repeated."
     )

@@ -66,6 +66,7 @@ class Permute(Layer):
 
     mask_policy = "use"
     keeps_bounds = True
+    consumes_features = True
     dims: list[int] = field(min=1, doc="The order: for each dimension of the output the number of the input's.")
     examples = [
         example("Permute { dims: [2, 1] }", inputs=[(2, 3)]),
@@ -94,6 +95,7 @@ class RepeatVector(Layer):
     """A vector, n times one below the other (Keras). Input [batch, features], output [batch, n, features]."""
 
     keeps_bounds = True
+    consumes_features = True
     n: int = field(min=1, doc="Number of repetitions.")
     examples = [
         example("RepeatVector { n: 3 }", inputs=[(2,)]),

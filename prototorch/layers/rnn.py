@@ -63,6 +63,7 @@ class RNN(Layer):
 
     inputs = (1, None)
     mask_policy = "use"
+    consumes_features = True
     examples = [
         example("RNN { LSTMCell { units: 3 } }", inputs=[(4, 2)]),
         example("RNN { return_sequences: true  return_state: true  GRUCell { units: 2 }  LSTMCell { units: 3 } }",

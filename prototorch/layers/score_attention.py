@@ -21,6 +21,7 @@ class _ScoreAttention(Layer):
 
     inputs = (2, 3)
     mask_policy = "use"
+    consumes_features = True
 
     use_scale: Any
     dropout: float = field(default=0.0, min=0, below=1, doc="Fraction of attention weights dropped in training.")

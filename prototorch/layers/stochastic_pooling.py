@@ -27,6 +27,7 @@ class StochasticPooling2D(RandomLayer):
 
     positional = ("pool_size", "strides")
     keeps_bounds = True
+    over_images = True
     is_identity_outside_training = False
     pool_size: Sizes = field(default=2, type=Ints(2, min=1), doc="Window size.")
     strides: Sizes | None = strides_field(2, None)

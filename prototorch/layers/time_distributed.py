@@ -21,6 +21,7 @@ class TimeDistributed(Layer):
 
     inputs = (1, None)
     mask_policy = "use"
+    consumes_features = True
     examples = [
         example("TimeDistributed { Dense { units: 4 } }", inputs=[(5, 3)]),
         example("TimeDistributed { Flatten { } }", inputs=[(4, 2, 3)]),

@@ -8,7 +8,7 @@ import prototorch as pt
 from prototorch import layers
 from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import UsageError
-from prototorch.interop.keras.layer_classes import ACTIVATIONS, NOT_IN_KERAS, SAME_IN_KERAS
+from prototorch.interop.counterparts.keras.row import keras_row, keras_rows
 from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.interop.writers import ModelToWrite, write_model
 from prototorch.layers.base import Layer
@@ -35,6 +35,8 @@ NOT_EXPRESSIBLE = {
     "LRN": "local response normalization",
     "LSTM": "no function of Keras",
     "LogSoftmax": "other settings",
+    "Divide": "keras.ops.divide",
+    "ThresholdedReLU": "Keras 2 had",
     "MaxPooling2D": "behind a ReLU alone",
     "PositionEmbedding": "no position embedding",
     "RandomCrop": "does not crop outside training",
@@ -101,8 +103,8 @@ def test_layer_in_keras_and_back(tmp_path, example):
     try:
         write_model(tmp_path / "net.keras", to_write(model))
     except UsageError as error:
-        in_keras = kind in SAME_IN_KERAS or kind in ACTIVATIONS or kind in NOT_IN_KERAS
-        reasons = [NOT_EXPRESSIBLE.get(kind)] if in_keras else [f"Keras has no {kind}"]
+        row = keras_row(type(model.net.nodes[0].layer))
+        reasons = [NOT_EXPRESSIBLE.get(kind)] if row is not None else [f"Keras has no layer {kind}"]
         if settings := model.net.nodes[0].layer.own_settings():
             reasons.append(f"Keras' {kind} has no {', '.join(settings)}")
         assert any(reason in str(error) for reason in reasons if reason)  # noqa: PT017
@@ -127,20 +129,15 @@ def test_layer_in_keras_and_back(tmp_path, example):
         assert_equal(outputs(model, inputs), expected)
 
 
-def test_every_layer_is_in_a_table_or_refused_by_name():
-    """A layer is in one table, or a file that has it is refused with its name; where it is in one and has weights,
-    their layouts are known."""
-    names = set(SHIPPED) - {"Activation"}
-    tables = [set(ACTIVATIONS), set(SAME_IN_KERAS), set(NOT_IN_KERAS)]
-    doubly = {name for name in names if sum(name in table for table in tables) > 1}
-    assert doubly == {"ELU", "LeakyReLU", "ReLU", "Softmax"}  # classes and functions there
-    assert set.union(*tables) <= names
-    for name in sorted(names & SAME_IN_KERAS):
-        assert hasattr(keras.layers, name)
-        if any(model_of(example)[0].weights for example in SHIPPED[name].examples):
-            assert LAYOUTS.knows(SHIPPED[name]), name
-    for name, function in ACTIVATIONS.items():
-        assert hasattr(keras.activations, function), name
+def test_the_rows_name_what_keras_has():
+    """Classes and functions that are there; where a layer has weights, their layouts are known."""
+    for row in keras_rows():
+        for layer in row.layers if row.has_class and not row.reason else ():
+            assert hasattr(keras.layers, row.name_of(layer))
+            if any(model_of(example)[0].weights for example in layer.examples):
+                assert LAYOUTS.knows(layer), layer
+        for name in (row.function, *row.function_aliases) if row.function else ():
+            assert hasattr(keras.activations, name), name
 
 
 def test_initializers_that_keras_does_not_have_become_its_default(tmp_path):

@@ -13,7 +13,7 @@ from prototorch.engine.storage.atomic_write import rename_durably, write_bytes
 from prototorch.errors import FileError, UsageError
 from prototorch.interop.conversion.pairs import rules_text
 from prototorch.interop.conversion.sources import ConversionSource, WeightOptions, open_source
-from prototorch.interop.writers import find_output_format, output_formats
+from prototorch.interop.writers import find_output_format, output_formats, written_endings
 from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.model.foreign_files import ModelToWrite
 from prototorch.model.rules_file import as_rules
@@ -137,11 +137,10 @@ def _foreign_writer(source: ConversionSource, target: str, to: str | None, optio
 def _find_format(target: str, to: str | None) -> OutputFormat:
     formats = output_formats()
     if to is None and not any(target.lower().endswith(e) for one in formats for e in one.endings):
-        endings = ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in formats if one.endings)
         names = ", ".join(("proto", "prototorch", *(one.name for one in formats)))
         raise UsageError(
             f"{target}: no format that is written has this ending; there are .proto (a text of ours), .h5 (a saved "
-            f"model of ours), {endings}; or --to says which: {names}"
+            f"model of ours), {written_endings()}; or --to says which: {names}"
         )
     return find_output_format(target, to)
 

@@ -13,12 +13,13 @@ from functools import cache
 from typing import Any
 
 from prototorch.base.index import Extension, entries
-from prototorch.interop.layouts import LayoutFunction, Shapes, WeightLayout
+from prototorch.interop.layouts import LayoutFunction, LayoutTable, Shapes, WeightLayout
 from prototorch.interop.transforms import Transform
 from prototorch.layers.base import Layer
 
 __all__ = [
     "Counterpart",
+    "CounterpartLayouts",
     "CounterpartRows",
     "FieldPair",
     "WeightPair",
@@ -102,7 +103,8 @@ class Counterpart:
     here. fields: by the other system's names; fields that have the same name and meaning there need no pair. fixed:
     fields of ours that the other system does not have -> the only value that it can express. weights: in the other
     system's order of its arrays. layouts: ``(layer, shapes of its weights by name)`` gives their layouts where the
-    pairs do not say it. since: the first version of the other system that has the layer with this meaning, "" for any.
+    pairs do not say it. variants: of further forms in which files have the weights; they are only read. since: the
+    first version of the other system that has the layer with this meaning, "" for any.
     """
 
     layers: tuple[type[Layer], ...] = ()
@@ -112,6 +114,7 @@ class Counterpart:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     weights: tuple[WeightPair, ...] = ()
     layouts: LayoutFunction | None = None
+    variants: tuple[LayoutFunction, ...] = ()
     since: str | int = ""
 
     @property
@@ -160,3 +163,15 @@ def _by_layer(system: str) -> dict[type[Layer], Counterpart]:
                 raise ValueError(f"{layer.__name__} has two rows in {system}")
             table[layer] = row
     return table
+
+
+class CounterpartLayouts(LayoutTable):
+    """The layouts of a system as its rows say them."""
+
+    def find(self, layer: type[Layer]) -> LayoutFunction | None:
+        row = counterpart_of(self.system, layer)
+        return row.weight_layouts if row is not None and row.has_layouts else None
+
+    def find_variants(self, layer: type[Layer]) -> Sequence[LayoutFunction]:
+        row = counterpart_of(self.system, layer)
+        return () if row is None else row.variants

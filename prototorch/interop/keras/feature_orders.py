@@ -16,16 +16,11 @@ import numpy as np
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
-from prototorch.layers.gated_unit import RecurrentWeights
-from prototorch.layers.projected_attention import ProjectedAttention
 from prototorch.spec import Spec
 
 __all__ = ["NetOrders", "Order"]
 
 _RESHAPING = (layers.Flatten, layers.Reshape)
-_FOLDING = (layers.Dense, RecurrentWeights, layers.Bidirectional, ProjectedAttention, layers.Attention,
-            layers.AdditiveAttention, layers.RNN,
-            layers.TimeDistributed, layers.Embedding, layers.Permute, layers.RepeatVector, layers.Dot)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,4 +160,4 @@ def _is_spatial(node: LayerNode) -> bool:
 
 def _is_elementwise(node: LayerNode) -> bool:
     """Whether the layer gives a value of the kind that it reads, element by element or channel by channel."""
-    return not (_is_spatial(node) or isinstance(node.layer, (*_RESHAPING, *_FOLDING)))
+    return not (_is_spatial(node) or node.layer.consumes_features or isinstance(node.layer, _RESHAPING))

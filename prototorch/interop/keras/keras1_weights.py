@@ -11,20 +11,13 @@ from math import prod
 
 import numpy as np
 
+from prototorch.interop.counterparts.keras.row import KerasRow, keras_rows, name_in_weight_files
 from prototorch.interop.keras.stored_arrays import computed_array
 from prototorch.interop.weight_file import StoredArray
 
 __all__ = ["converted_layer", "kernel_order"]
 
-_CLASSES = {
-    "Convolution1D": "Conv1D", "AtrousConvolution1D": "Conv1D", "Convolution2D": "Conv2D",
-    "AtrousConvolution2D": "Conv2D", "Convolution3D": "Conv3D", "Deconvolution2D": "Conv2DTranspose",
-    "SeparableConvolution2D": "SeparableConv2D", "CuDNNLSTM": "LSTM", "CuDNNGRU": "GRU",
-    "TimeDistributedDense": "TimeDistributed",
-}  # fmt: skip
 _RECURRENT = ("kernel", "recurrent_kernel", "bias")
-_LSTM_GATES = (0, 6, 3, 9)  # the first array of i, f, c, o among those of i, c, f, o
-_GRU_GATES = (0, 3, 6)
 
 
 def converted_layer(kind: str, arrays: Mapping[str, StoredArray], dims: str) -> tuple[str, dict[str, StoredArray]]:
@@ -32,25 +25,33 @@ def converted_layer(kind: str, arrays: Mapping[str, StoredArray], dims: str) -> 
 
     dims: "th" or "tf" for a file of Keras 1, "th flipped" for one that Theano trained, "" for a later one.
     """
-    kind = _CLASSES.get(kind, kind)
+    kind = name_in_weight_files(kind)
     parts = list(arrays.values())
-    are_gates = kind in ("", "LSTM", "GRU", "Bidirectional") and all(len(array.shape) <= 2 for array in parts)
-    if are_gates and kind == "Bidirectional" and len(parts) in (18, 24):
-        half = len(parts) // 2
-        both = {"forward_layer": parts[:half], "backward_layer": parts[half:]}
-        return kind, {f"{way}/{name}": array for way, one in both.items() for name, array in _joined_gates(one).items()}
-    if are_gates and len(parts) in (9, 12):
-        return kind or ("LSTM" if len(parts) == 12 else "GRU"), _joined_gates(parts)
+    are_gates = all(len(array.shape) <= 2 for array in parts)
+    half = len(parts) // 2
+    if are_gates and kind == "Bidirectional" and (row := _row_of_gates("", half / 3)) is not None:
+        ways = {"forward_layer": parts[:half], "backward_layer": parts[half:]}
+        joined = {way: _joined_gates(one, row.gates) for way, one in ways.items()}
+        return kind, {f"{way}/{name}": array for way, one in joined.items() for name, array in one.items()}
+    if are_gates and (row := _row_of_gates(kind, len(parts) / 3)) is not None:
+        return row.name_of(row.layers[0]), _joined_gates(parts, row.gates)
     if len(parts) == 3 and (gates := _gates_of_cudnn(parts)):
-        return kind or {4: "LSTM", 3: "GRU"}[gates], _from_cudnn(parts, gates)
+        row = _row_of_gates("", gates)
+        assert row is not None
+        return kind or row.name_of(row.layers[0]), _from_cudnn(parts, gates)
     if dims and parts and len(parts[0].shape) in (4, 5) and kind not in ("PReLU", "Embedding"):
         first, *rest = arrays.items()
         return kind, {first[0]: _converted_kernel(kind, first[1], dims), **dict(rest)}
     return kind, dict(arrays)
 
 
-def _joined_gates(parts: list[StoredArray]) -> dict[str, StoredArray]:
-    firsts = _LSTM_GATES if len(parts) == 12 else _GRU_GATES
+def _row_of_gates(kind: str, count: float) -> KerasRow | None:
+    """The recurrent layer of a class ("": of any) whose weights Keras 1 stored gate by gate, with so many gates."""
+    rows = (row for row in keras_rows() if row.gates and len(row.gates) == count)
+    return next((row for row in rows if kind in ("", *row.classes())), None)
+
+
+def _joined_gates(parts: list[StoredArray], firsts: tuple[int, ...]) -> dict[str, StoredArray]:
     joined = {}
     for offset, name in enumerate(_RECURRENT):
         of_gates = [parts[first + offset] for first in firsts]

@@ -13,8 +13,9 @@ from typing import Any
 
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
+from prototorch.interop.counterparts.keras.row import keras_row
+from prototorch.interop.counterparts.row import write_fields
 from prototorch.interop.keras.feature_orders import NetOrders
-from prototorch.interop.keras.layer_classes import NO_DATA_FORMAT
 from prototorch.interop.keras.layer_config import activation_function, layer_config
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.activation import ActivationLayer
@@ -159,7 +160,7 @@ class _Conversion:
 
     def _finish(self, node: LayerNode, layer: Layer, tensors: Sequence[KerasTensor]) -> None:
         """Enter the outputs; a cropping behind a transposed convolution with explicit padding comes first."""
-        if isinstance(node.layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
+        if _is_transposed(node.layer):
             crops = _transposed_crops(node.layer)
             if crops is not None:
                 tensors = [self._add_windows(f"{node.name}_crop", "Cropping", crops, tensors[0])]
@@ -182,7 +183,8 @@ class _Conversion:
 
     def _transpositions(self, node: LayerNode, layer: Layer) -> tuple[list[int], list[int]]:
         """The axes of Permute before and after a layer that has its channels last there; none for other layers."""
-        if type(layer).__name__ in NO_DATA_FORMAT:
+        row = keras_row(type(layer))
+        if row is not None and row.is_channels_last(type(layer)):
             return [2, 1], [2, 1]
         shape = self.values.shape(node.bottoms[0])
         if not isinstance(layer, layers.LayerNormalization) or shape is None or len(layer.axis) != 1:
@@ -213,7 +215,7 @@ class _Conversion:
             return layer, inputs
         if padding is None:
             return layer, inputs
-        if isinstance(layer, layers.Conv1DTranspose | layers.Conv2DTranspose | layers.Conv3DTranspose):
+        if _is_transposed(layer):
             return layer.replace(padding="valid", output_padding=None), inputs
         rank: int = type(layer).rank  # type: ignore[attr-defined]
         pads = [tuple(pair) for pair in padding] if not isinstance(padding, str) else [(0, 0)] * rank
@@ -277,6 +279,11 @@ class _Conversion:
         self.bounds.update(dict.fromkeys(node.tops, self._bounds(node)))
 
 
+def _is_transposed(layer: Layer) -> bool:
+    """Whether it is a transposed convolution, whose padding cuts its output."""
+    return "output_padding" in type(layer).specs()
+
+
 def _transposed_crops(layer: Any) -> list[tuple[int, int]] | None:
     """What is cut from a transposed convolution with padding "valid" to have that with explicit padding."""
     if isinstance(layer.padding, str):
@@ -295,22 +302,10 @@ def _transposed_crops(layer: Any) -> list[tuple[int, int]] | None:
 
 def _call(layer: Layer, inputs: list[KerasTensor]) -> KerasCall:
     """How Keras calls the layer on its inputs."""
-    if isinstance(layer, layers.Attention | layers.AdditiveAttention):
-        scores = {"return_attention_scores": True} if layer.return_attention_scores else {}
-        return KerasCall((list(inputs),), {"use_causal_mask": layer.causal, **scores})
-    if isinstance(layer, layers.MultiHeadAttention | layers.GroupQueryAttention):
-        query, *rest = inputs
-        value = rest[0] if rest else query
-        kwargs: dict[str, Any] = {"use_causal_mask": layer.causal}
-        if layer.return_attention_scores:
-            kwargs["return_attention_scores"] = True
-        names = zip(("key", "attention_mask"), rest[1:], strict=False)
-        return KerasCall((query, value), kwargs | dict(names))
-    if isinstance(layer, RecurrentWeights | layers.Bidirectional) and len(inputs) > 1:
-        states = inputs[1:]
-        return KerasCall((inputs[0],), {"initial_state": states[0] if len(states) == 1 else states})
-    if type(layer).input_range()[1] != 1 and not isinstance(layer, RecurrentWeights | layers.Bidirectional):
-        if isinstance(layer, layers.TimeDistributed) and len(inputs) == 1:
-            return KerasCall((inputs[0],))
-        return KerasCall((list(inputs),))
-    return KerasCall((inputs[0],))
+    row = keras_row(type(layer))
+    stated = write_fields(row.call_fields, vars(layer)) if row is not None else {}
+    if row is not None and row.call is not None:
+        args, kwargs = row.call(layer, inputs)
+        return KerasCall(args, {**stated, **kwargs})
+    takes_several = type(layer).input_range()[1] != 1
+    return KerasCall((list(inputs),) if takes_several else (inputs[0],), stated)

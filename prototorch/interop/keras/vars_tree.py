@@ -10,29 +10,25 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
+from prototorch.interop.counterparts.keras.row import keras_rows, row_of_name
 from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.stored_arrays import stored_array
-from prototorch.interop.keras.weight_names import class_of_key, key_of_class, own_weight_names
+from prototorch.interop.keras.weight_names import (
+    ACTIVATION_PARTS,
+    class_of_key,
+    key_of_class,
+    own_weight_names,
+    part_weight_names,
+)
 from prototorch.interop.weight_file import StoredArray, StoredLayer
 
 __all__ = ["VarsTree", "parts_of_weight", "read_vars_tree"]
 
 CONTAINERS = ("layers", "_layer_checkpoint_dependencies")
-#: attributes of layers that are objects with weights of their own -> what their weights' names begin with
-_PARTS = {
-    "cell": "", "forward_layer": "forward_layer/", "backward_layer": "backward_layer/", "layer": "layer/",
-    "query_dense": "query/", "key_dense": "key/", "value_dense": "value/", "output_dense": "attention_output/",
-    "_query_dense": "query/", "_key_dense": "key/", "_value_dense": "value/", "_output_dense": "attention_output/",
-    "activation": "activation/", "recurrent_activation": "recurrent_activation/",
-}  # fmt: skip
-_PART_ORDER = ("", "forward_layer/", "backward_layer/", "layer/", "query/", "key/", "value/", "attention_output/",
-               "activation/", "recurrent_activation/")  # fmt: skip
-_PART_CLASSES = {"query/": "EinsumDense", "key/": "EinsumDense", "value/": "EinsumDense",
-                 "attention_output/": "EinsumDense", "activation/": "PReLU",
-                 "recurrent_activation/": "PReLU"}  # fmt: skip
 _OPTIMIZERS = ("optimizer", "_optimizer")
 
 
@@ -78,13 +74,14 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
     order = {key: number for number, key in enumerate(configs)}
     layers: list[StoredLayer] = []
     arrays: dict[str, StoredArray] = {}
+    part_order = _part_order()
     for key in sorted(owners, key=lambda k: (order.get(_container_key(k), len(order)), _natural_order(k))):
         config = configs.get(_container_key(key))
         kind = config.kind if config is not None else _kind(key, names.get(key, ""))
         name = config.path if config is not None else _layer_name(key, names)
         weights = [
             (f"{name or 'model'}/{part}{weight}", path)
-            for part, paths in sorted(owners[key].items(), key=lambda item: _PART_ORDER.index(item[0]))
+            for part, paths in sorted(owners[key].items(), key=lambda item: part_order.index(item[0]))
             for weight, path in zip(
                 _weight_names(kind, part, len(paths), config, names.get(f"{key}/layer", "")), paths, strict=True
             )
@@ -94,6 +91,18 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
         arrays |= {weight: stored_array(layout, path) for weight, path in weights}
         layers.append(StoredLayer(name or "model", kind, tuple(weight for weight, _ in weights)))
     return VarsTree(layers, arrays, bool(configs) or bool(names) or not _in_container(owners), skipped)
+
+
+@cache
+def _parts() -> dict[str, str]:
+    """Attributes of layers that are objects with weights of their own -> what their weights' names begin with."""
+    parts = {attribute: prefix for row in keras_rows() for attribute, prefix in row.parts.items()}
+    return parts | {prefix.rstrip("/"): prefix for prefix in ACTIVATION_PARTS}
+
+
+def _part_order() -> list[str]:
+    """In which order the parts of a layer have their weights; those of the layer itself come first."""
+    return list(dict.fromkeys(["", *_parts().values()]))
 
 
 def _natural_order(path: str) -> list[tuple[str, int]]:
@@ -112,9 +121,10 @@ def _in_container(owners: Mapping[str, object]) -> bool:
 def _split_parts(group: str) -> tuple[str, str]:
     """The layer's path, and what the names of these weights of it begin with."""
     parts, prefix = group.split("/"), ""
-    while len(parts) > 1 and parts[-1] in _PARTS and not (len(parts) > 1 and parts[-2] in CONTAINERS):
-        prefix = _PARTS[parts.pop()] + prefix
-    return "/".join(parts), prefix if prefix in _PART_ORDER else prefix.split("/")[0] + "/"
+    prefixes = _parts()
+    while len(parts) > 1 and parts[-1] in prefixes and not (len(parts) > 1 and parts[-2] in CONTAINERS):
+        prefix = prefixes[parts.pop()] + prefix
+    return "/".join(parts), prefix if prefix in _part_order() else prefix.split("/")[0] + "/"
 
 
 def _layer_name(key: str, names: Mapping[str, str]) -> str:
@@ -142,7 +152,7 @@ def _weight_names(kind: str, part: str, count: int, config: ConfigLayer | None, 
             return own_weight_names(str(inner.get("class_name")), count, inner["config"])
         return own_weight_names("Bidirectional" if part != "layer/" else class_of_key(inner_name), count)
     if part:
-        return own_weight_names(_PART_CLASSES[part], count, settings)
+        return part_weight_names(part, count, settings)
     return own_weight_names(kind, count, settings)
 
 
@@ -163,14 +173,8 @@ def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLay
 
 def parts_of_weight(kind: str, weight: str) -> str:
     """The path of the object within a layer that holds one of its weights, with a "/" at the end: ``cell/``."""
-    head, _, rest = weight.rpartition("/")
-    if kind in ("LSTM", "GRU", "SimpleRNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"):
-        return "cell/"
-    if kind == "Bidirectional":
-        return f"{head}/cell/"
-    if kind in ("MultiHeadAttention", "GroupQueryAttention"):
-        hidden = "_" if kind == "GroupQueryAttention" else ""
-        return f"{hidden}output_dense/" if head == "attention_output" else f"{hidden}{head}_dense/"
-    if kind == "TimeDistributed" and head:
-        return f"{head}/"
-    return f"{head}/" if head and rest else ""
+    head = weight.rpartition("/")[0]
+    row = row_of_name(kind)
+    holders = {prefix: attribute for attribute, prefix in row.parts.items()} if row is not None else {}
+    outer = holders.get(f"{head}/", head) if head else ""
+    return "".join(f"{name}/" for name in (outer, holders.get("", "")) if name)

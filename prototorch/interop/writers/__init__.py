@@ -12,7 +12,7 @@ from prototorch.errors import UsageError, did_you_mean
 from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.model.foreign_files import ModelToWrite
 
-__all__ = ["find_output_format", "output_formats", "write_model"]
+__all__ = ["find_output_format", "output_formats", "write_model", "written_endings"]
 
 
 def write_model(path: str | os.PathLike[str], model: ModelToWrite, format: str | None = None,
@@ -35,9 +35,16 @@ def find_output_format(path: str, name: str | None = None) -> OutputFormat:
         raise UsageError(f"there is no format {name!r}; there are {', '.join(names)}.{did_you_mean(name, names)}")
     endings = [(ending, one) for one in formats for ending in one.endings if path.lower().endswith(ending)]
     if not endings:
-        known = ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in formats)
-        raise UsageError(f"{path}: no format that is written has this ending; there are {known}")
+        raise UsageError(
+            f"{path}: no format that is written has this ending; there are {written_endings()}; or format= says which: "
+            f"{', '.join(one.name for one in formats)}"
+        )
     return max(endings, key=lambda pair: len(pair[0]))[1]
+
+
+def written_endings() -> str:
+    """The endings of the formats that have some, with their titles, for messages. Others are asked for by name."""
+    return ", ".join(f"{'/'.join(one.endings)} ({one.title})" for one in output_formats() if one.endings)
 
 
 @cache

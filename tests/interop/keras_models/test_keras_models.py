@@ -129,6 +129,12 @@ def windows():
 
 
 @model
+def adaptive_pooling():
+    x = functional((7, 6, 3))
+    return keras.Model(x, K.Flatten()(K.AdaptiveAveragePooling2D((2, 3))(K.Conv2D(4, 2)(x))))
+
+
+@model
 def volumes():
     x = functional((6, 5, 7, 2))
     y = K.MaxPooling3D(2)(K.Conv3D(3, 3, padding="same", activation="relu")(x))

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.interop.counterparts.row import Counterpart, WeightPair, counterpart_rows
-from prototorch.interop.layouts import LayoutFunction, LayoutTable, WeightLayout
+from prototorch.interop.counterparts.row import Counterpart, CounterpartLayouts, WeightPair
+from prototorch.interop.layouts import WeightLayout
 from prototorch.interop.torch.names import canonical_parts
 from prototorch.layers.base import Layer
 
@@ -95,27 +95,13 @@ class TorchRow(Counterpart):
     """What a family of layers is in PyTorch.
 
     module: what a layer is there, None for one that is written as the ops of its `call`. It returns None for fields
-    with which those ops say it as well, and raises NotExpressibleError for fields that PyTorch does not have. variants:
-    further forms in which files have the weights; they are only read.
+    with which those ops say it as well, and raises NotExpressibleError for fields that PyTorch does not have.
     """
 
     module: Callable[[TorchLayerExport], TorchLayer | None] | None = None
-    variants: tuple[LayoutFunction, ...] = ()
 
 
-def _register_rows(table: LayoutTable) -> None:
-    """Register the layouts of all rows."""
-    for row in counterpart_rows(table.system):
-        assert isinstance(row, TorchRow)
-        if row.weights or row.layouts is not None:
-            table.register(*row.layers)(row.weight_layouts)
-        for variant in row.variants:
-            table.register_variant(*row.layers)(variant)
-
-
-LAYOUTS = LayoutTable(
-    system="torch", split_name=canonical_parts, ignored=("num_batches_tracked",), register_rows=_register_rows
-)
+LAYOUTS = CounterpartLayouts(system="torch", split_name=canonical_parts, ignored=("num_batches_tracked",))
 
 
 def named_weights(**names: str) -> tuple[WeightPair, ...]:

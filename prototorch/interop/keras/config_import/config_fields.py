@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -12,7 +12,7 @@ from prototorch import layers
 from prototorch.constraints import Constraint
 from prototorch.errors import UsageError
 from prototorch.initializers import Initializer
-from prototorch.interop.keras.layer_classes import OUR_ACTIVATIONS
+from prototorch.interop.counterparts.keras.row import activation_of_function, class_of_name, keras_row
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
 from prototorch.regularizers import Regularizer
@@ -56,24 +56,22 @@ def plain_name(value: Any) -> str | None:
 def activation_layer(value: Any) -> ActivationLayer:
     """The activation of a config: a function's name, or a layer. Raises NotImportableError for any other."""
     name = plain_name(value)
-    if value is None or name == "linear":
+    if value is None:
         return layers.Linear()
-    if name == "leaky_relu":
-        return layers.LeakyReLU(0.2)  # the negative slope of the function; that of the layer is 0.3
     if name is not None:
-        ours = OUR_ACTIVATIONS.get(name) or OUR_ACTIVATIONS.get(name.lower())
-        if ours is None:
+        layer = activation_of_function(name)
+        if layer is None:
             raise NotImportableError(f"the activation {name!r:.60} has no counterpart")
-        return Layer.lookup(ours)()  # type: ignore[return-value]
+        return layer
     if isinstance(value, dict) and isinstance(value.get("class_name"), str):
         kind, config = value["class_name"], value.get("config") or {}
         if value.get("registered_name") not in (None, kind) or ">" in str(value.get("registered_name")):
             raise NotImportableError(f"the activation {kind!r:.60} is a class of somebody's own")
-        cls = Layer.members().get(kind)
+        cls = class_of_name(kind)
         if kind == "Activation":
             return activation_layer(config.get("activation"))
         if cls is not None and issubclass(cls, ActivationLayer) and isinstance(config, dict):
-            return cls(**our_fields(cls, config, {"alpha": "negative_slope"} if kind == "LeakyReLU" else {}))
+            return cls(**our_fields(cls, config))
         raise NotImportableError(f"the activation {kind!r:.60} has no counterpart")
     raise NotImportableError(f"the activation {value!r:.60} has no counterpart")
 
@@ -136,20 +134,19 @@ def shortest_decimal(value: Any) -> Any:
 def our_fields(
     cls: type[Layer],
     config: Mapping[str, Any],
-    new_names: Mapping[str, str] | None = None,
-    left_out: Collection[str] = (),
     notes: list[str] | None = None,
 ) -> dict[str, Any]:
-    """The fields of a layer of ours for the arguments of Keras' layer.
+    """The fields of a layer of ours for the arguments of Keras' layer, as its row says.
 
-    new_names: arguments with other names here. left_out: those that somebody else looks at. notes: receives what is
-    left out without changing what the net computes (an initializer that does not exist here).
+    notes: receives what is left out without changing what the net computes (an initializer that does not exist here).
     Raises NotImportableError for an argument without counterpart that is not off.
     """
     specs, fields, sink = cls.specs(), {}, notes if notes is not None else []
+    row = keras_row(cls)
+    new_names, left_out = (row.old_arguments, row.left_out) if row is not None else ({}, ())
     neutral = neutral_arguments(cls)
     for key, value in config.items():
-        name = (new_names or {}).get(key, key)
+        name = new_names.get(key, key)
         if key in left_out or (name in _IGNORED and name not in specs) or name in ("name", "trainable", "seed"):
             continue
         if name not in specs:

@@ -6,16 +6,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from prototorch.interop.counterparts.keras.row import class_of_name, row_of_function
 from prototorch.interop.keras.config_import.config_fields import plain_name
 from prototorch.interop.keras.config_import.config_graph import ConfigGraph, KerasLayerCall
 
 __all__ = ["free_flattens"]
-
-_PASSING = frozenset({
-    "Dropout", "GaussianNoise", "GaussianDropout", "AlphaDropout", "BatchNormalization", "ActivityRegularization",
-    "ReLU", "LeakyReLU", "ELU", "PReLU", "Activation", "Concatenate", "Identity",
-})  # fmt: skip
-_OF_ONE_AXIS = ("softmax", "log_softmax", "sparsemax")
 
 
 def free_flattens(graph: ConfigGraph) -> set[int]:
@@ -34,8 +29,10 @@ def free_flattens(graph: ConfigGraph) -> set[int]:
 def _hides(reader: KerasLayerCall, memo: Mapping[int, bool]) -> bool:
     if reader.kind == "Dense":
         return True
-    if reader.kind == "Activation" and plain_name(reader.config.get("activation")) in (*_OF_ONE_AXIS, None):
-        return False
-    if reader.kind == "Concatenate" and reader.config.get("axis", -1) not in (-1, 1):
-        return False
-    return reader.kind in _PASSING and memo[reader.number]
+    if reader.kind == "Activation":
+        row = row_of_function(plain_name(reader.config.get("activation")) or "")
+        return row is not None and row.layers[0].keeps_positions and memo[reader.number]
+    if reader.kind == "Concatenate":
+        return reader.config.get("axis", -1) in (-1, 1) and memo[reader.number]
+    layer = class_of_name(reader.kind)
+    return layer is not None and layer.keeps_positions and memo[reader.number]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.interop.counterparts.keras.row import class_of_name, keras_row
+from prototorch.interop.counterparts.row import read_fields
 from prototorch.interop.keras.config_import.axis_orders import (
     AxisOrder,
     OrderedNetBuilder,
@@ -19,7 +21,7 @@ from prototorch.interop.keras.config_import.config_fields import NotImportableEr
 from prototorch.interop.keras.config_import.config_graph import KerasLayerCall
 from prototorch.layers.base import Layer
 
-__all__ = ["IMPORTS", "Import", "Site", "Values", "imports"]
+__all__ = ["Site", "Values"]
 
 Values = tuple[OrderedValue, ...]
 
@@ -64,11 +66,18 @@ class Site:
             raise NotImportableError(f"is called on {len(values)} values; one is expected")
         return values[0]
 
-    def fields(
-        self, cls: type[Layer], new_names: Mapping[str, str] | None = None, left_out: Sequence[str] = ()
-    ) -> dict:
-        """The fields of a layer of ours from the call's config."""
-        return our_fields(cls, self.config, new_names, left_out, self.notes)
+    @property
+    def layer_class(self) -> type[Layer]:
+        """Our class for that of the call."""
+        cls = class_of_name(self.call.kind)
+        assert cls is not None
+        return cls
+
+    def fields(self, cls: type[Layer]) -> dict[str, Any]:
+        """The fields of a layer of ours from the call's config, and from its arguments that are fields here."""
+        row = keras_row(cls)
+        of_call = read_fields(row.call_fields, self.kwargs) if row is not None else {}
+        return our_fields(cls, self.config, self.notes) | {name: bool(value) for name, value in of_call.items()}
 
     def add(self, layer: Layer, inputs: Sequence[OrderedValue], order: AxisOrder | None = None) -> Values:
         """Add the layer that the call is."""
@@ -85,17 +94,3 @@ class Site:
             data_format in (None, "default") and not self.is_channels_last
         )
         return identity(rank) if is_first else channels_first(rank)
-
-
-Import = Callable[[Site], Values]
-IMPORTS: dict[str, Import] = {}
-
-
-def imports(*kinds: str) -> Callable[[Import], Import]:
-    """Register a function for these classes of Keras."""
-
-    def register(function: Import) -> Import:
-        IMPORTS.update(dict.fromkeys(kinds, function))
-        return function
-
-    return register

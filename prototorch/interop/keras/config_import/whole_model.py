@@ -11,6 +11,7 @@ import numpy as np
 
 from prototorch.data.safe_io import read_head
 from prototorch.errors import ModelFileError, WeightsError
+from prototorch.interop.counterparts.keras.row import class_of_name, row_of_name
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.keras.config_import.axis_orders import OrderedNetBuilder, OrderedValue, channels_first, identity
 from prototorch.interop.keras.config_import.compile_import import compile_section
@@ -21,29 +22,15 @@ from prototorch.interop.keras.config_import.keras1_config import modern_call
 from prototorch.interop.keras.config_import.layer_import import NO_SUCH_LAYER, import_call
 from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask_calls
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
-from prototorch.interop.keras.config_import.sequence_import import sequence_layers
-from prototorch.interop.keras.config_import.site import IMPORTS, Site
+from prototorch.interop.keras.config_import.site import Site
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.matching import match_weights
 from prototorch.interop.readers import read_weights
 from prototorch.interop.weight_file import WeightFile
-from prototorch.layers.base import Layer
 from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.names import to_name
 
 __all__ = ["import_config", "import_file"]
-
-#: what cannot be read as data, with what to do about it
-_PROGRAMS = {
-    "Lambda": "it holds a program of Python, which is not run: replace it by a layer before saving",
-    "TFOpLambda": "a function of TensorFlow that Keras 2 has written down: replace it by a layer, or save with Keras 3",
-    "SlicingOpLambda": "a slice that Keras 2 has written down: replace it by a layer, or save with Keras 3",
-    "TensorFlowOpLayer": "an op of TensorFlow: replace it by a layer before saving",
-    "TFSMLayer": "it calls a SavedModel: convert the model that it calls",
-    "TorchModuleWrapper": "it holds a pickled module of PyTorch, which is not run: save its state_dict() instead",
-    "JaxLayer": "it holds a function of JAX, which is not run",
-    "FlaxLayer": "it holds a module of Flax, which is not run",
-}
 
 
 def import_file(path: str) -> ImportedModel:
@@ -161,7 +148,7 @@ def _display(paths: list[str]) -> str:
 def check_alone(call: KerasLayerCall) -> None:
     """Raise NotImportableError where a call has no counterpart whatever it reads."""
     _check_kind(call)
-    if not is_operation(call.module) and call.kind not in IMPORTS and call.kind not in Layer.members():
+    if not is_operation(call.module) and row_of_name(call.kind) is None and class_of_name(call.kind) is None:
         raise NotImportableError(NO_SUCH_LAYER)
     for key in ("activation", "recurrent_activation"):
         if call.config.get(key) is not None:
@@ -170,9 +157,10 @@ def check_alone(call: KerasLayerCall) -> None:
 
 def _check_kind(call: KerasLayerCall) -> None:
     """Raise NotImportableError for a program, and for a class that is not Keras' own."""
-    if call.kind in _PROGRAMS:
-        raise NotImportableError(_PROGRAMS[call.kind])
-    if call.kind in sequence_layers and call.config.get("stateful"):
+    row = row_of_name(call.kind)
+    if row is not None and not row.layers and row.reason:
+        raise NotImportableError(row.reason)
+    if row is not None and row.layers and call.config.get("stateful"):
         raise NotImportableError("stateful=True has no counterpart: each batch begins anew")
     own = ("keras", "tensorflow.keras", "tensorflow.python.keras", "tf_keras", "tf.keras", "builtins")
     if call.module and not any(call.module == name or call.module.startswith(f"{name}.") for name in own):
@@ -199,10 +187,6 @@ def _is_channels_last(graph: ConfigGraph) -> bool:
     return last >= first or not first
 
 
-_ELEMENTWISE_FIRST = ("Rescaling", "Normalization", "BatchNormalization", "GaussianNoise", "Dropout", "Activation",
-                      "SpatialDropout1D", "ZeroPadding1D", "ReLU")  # fmt: skip
-
-
 def _input_order(graph: ConfigGraph, output: CallOutput, rank: int, is_last: bool) -> tuple[int, ...]:
     """Images are channels-first; a sequence is where the first layers that read it are over its steps."""
     if not is_last or rank < 2:
@@ -217,7 +201,8 @@ def _input_order(graph: ConfigGraph, output: CallOutput, rank: int, is_last: boo
                 seen.add(call.number)
                 if call.kind.endswith(("Conv1D", "Pooling1D")):
                     return channels_first(rank)
-                if call.kind in _ELEMENTWISE_FIRST:
+                row = row_of_name(call.kind)
+                if row is not None and row.passes_order:
                     pending.append(CallOutput(call.number))
     return identity(rank)
 

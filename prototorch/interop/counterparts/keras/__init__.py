@@ -1,0 +1,1 @@
+"""Keras' counterparts of our layers, one file a family."""
