@@ -36,7 +36,9 @@ class TracedScalar:
     def __init__(self, module: ScalarTracer, text: str, dtype: str):
         self.module, self.name, self.dtype = module, text, dtype
 
-    def _binary(self, sign: str, other: Any, swap: bool = False, dtype: str | None = None) -> TracedScalar:
+    def binary(self, sign: str, other: Any, swap: bool = False, dtype: str | None = None) -> TracedScalar:
+        """``self sign other``, with ``swap`` ``other sign self``. dtype: of the result, by default that of the
+        operands. Raises UntraceableError for an integer with a number that is none."""
         m = self.module
         if not isinstance(other, TracedScalar) and isinstance(other, float) and self.dtype not in _FLOATS:
             raise UntraceableError(f"{self.dtype} with the number {other}")
@@ -52,61 +54,61 @@ class TracedScalar:
         return m.emit(f"{sign}({one}, {two})", dtype or kind)
 
     def __add__(self, o):
-        return self._binary("+", o)
+        return self.binary("+", o)
 
     def __radd__(self, o):
-        return self._binary("+", o, True)
+        return self.binary("+", o, True)
 
     def __sub__(self, o):
-        return self._binary("-", o)
+        return self.binary("-", o)
 
     def __rsub__(self, o):
-        return self._binary("-", o, True)
+        return self.binary("-", o, True)
 
     def __mul__(self, o):
-        return self._binary("*", o)
+        return self.binary("*", o)
 
     def __rmul__(self, o):
-        return self._binary("*", o, True)
+        return self.binary("*", o, True)
 
     def __truediv__(self, o):
-        return self._binary("/", o)
+        return self.binary("/", o)
 
     def __rtruediv__(self, o):
-        return self._binary("/", o, True)
+        return self.binary("/", o, True)
 
     def __mod__(self, o):
-        return self._binary("floor_rest", o)
+        return self.binary("floor_rest", o)
 
     def __pow__(self, o):
-        return self._binary("power_of", o)
+        return self.binary("power_of", o)
 
     def __rpow__(self, o):
-        return self._binary("power_of", o, True)
+        return self.binary("power_of", o, True)
 
     def __and__(self, o):
-        return self._binary("&", o)
+        return self.binary("&", o)
 
     def __or__(self, o):
-        return self._binary("|", o)
+        return self.binary("|", o)
 
     def __lt__(self, o):
-        return self._binary("<", o, dtype="bool")
+        return self.binary("<", o, dtype="bool")
 
     def __le__(self, o):
-        return self._binary("<=", o, dtype="bool")
+        return self.binary("<=", o, dtype="bool")
 
     def __gt__(self, o):
-        return self._binary("<", o, True, dtype="bool")
+        return self.binary("<", o, True, dtype="bool")
 
     def __ge__(self, o):
-        return self._binary("<=", o, True, dtype="bool")
+        return self.binary("<=", o, True, dtype="bool")
 
     def __eq__(self, o):
-        return self._binary("==", o, dtype="bool")
+        return self.binary("==", o, dtype="bool")
 
     def __ne__(self, o):
-        return self._binary("!=", o, dtype="bool")
+        return self.binary("!=", o, dtype="bool")
 
     __hash__ = object.__hash__
 
@@ -256,9 +258,9 @@ class ScalarTracer:
         if name in _BINARY:
             sign, result = _BINARY[name]
             return lambda a, b: (
-                a._binary(sign, b, dtype=result)
+                a.binary(sign, b, dtype=result)
                 if isinstance(a, TracedScalar)
-                else self.as_scalar(a, b.dtype)._binary(sign, b, dtype=result)
+                else self.as_scalar(a, b.dtype).binary(sign, b, dtype=result)
             )
         raise UntraceableError(name)
 
