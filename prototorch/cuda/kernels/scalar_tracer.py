@@ -78,13 +78,13 @@ class TracedScalar:
         return self.binary("/", o, True)
 
     def __mod__(self, o):
-        return self.binary("floor_rest", o)
+        return self.binary("floor_mod", o)
 
     def __pow__(self, o):
-        return self.binary("power_of", o)
+        return self.binary("pow_of", o)
 
     def __rpow__(self, o):
-        return self.binary("power_of", o, True)
+        return self.binary("pow_of", o, True)
 
     def __and__(self, o):
         return self.binary("&", o)
@@ -268,7 +268,7 @@ class ScalarTracer:
 #: the array module's name -> C for float, for double
 _UNARY = {
     "exp": ("expf", "exp"), "expm1": ("expm1f", "expm1"), "log": ("logf", "log"), "log1p": ("log1pf", "log1p"),
-    "sqrt": ("sqrtf", "sqrt"), "abs": ("size_of", "size_of"), "sign": ("sign_of", "sign_of"),
+    "sqrt": ("sqrtf", "sqrt"), "abs": ("abs_of", "abs_of"), "sign": ("sign", "sign"),
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "round": ("rintf", "rint"), "tanh": ("tanhf", "tanh"),
     "sin": ("sinf", "sin"), "cos": ("cosf", "cos"), "tan": ("tanf", "tan"), "asin": ("asinf", "asin"),
     "acos": ("acosf", "acos"), "atan": ("atanf", "atan"), "sinh": ("sinhf", "sinh"), "cosh": ("coshf", "cosh"),
@@ -278,8 +278,8 @@ _UNARY = {
 #: the array module's name -> C, and the result's type where it is not the inputs'
 _BINARY = {
     "add": ("+", None), "subtract": ("-", None), "multiply": ("*", None), "divide": ("/", None),
-    "floor_divide": ("floor_quotient", None), "remainder": ("floor_rest", None), "pow": ("power_of", None),
-    "maximum": ("larger", None), "minimum": ("smaller", None), "less": ("<", "bool"), "less_equal": ("<=", "bool"),
+    "floor_divide": ("floor_div", None), "remainder": ("floor_mod", None), "pow": ("pow_of", None),
+    "maximum": ("max_nan", None), "minimum": ("min_nan", None), "less": ("<", "bool"), "less_equal": ("<=", "bool"),
     "equal": ("==", "bool"), "not_equal": ("!=", "bool"),
 }  # fmt: skip
 
