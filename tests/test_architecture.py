@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -291,6 +292,62 @@ def test_private_names_stay_in_their_module():
             if isinstance(node, ast.Attribute) and _is_private(node.attr) and ast.unparse(node.value) in aliases:
                 private.append(f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}")
     assert [p for p in private if p.rpartition(" ")[2] not in KNOWN_PRIVATE] == []
+
+
+#: Private names that somebody else has fixed, with who.
+FIXED_PRIVATE = {
+    "_replace": "typing.NamedTuple",
+    "_asdict": "typing.NamedTuple",
+    "_getframe": "sys",
+    "_exit": "os",
+    "_base": "torch.Tensor",
+    "_metadata": "torch.nn.Module.state_dict",
+    "_modules": "torch.nn.Module",
+    "_parameters": "torch.nn.Module",
+    "_buffers": "torch.nn.Module",
+}
+#: Files with such attributes, each with its reason.
+KNOWN_PRIVATE_ATTRIBUTES = {
+    "prototorch/interop/readers/torch_pickle.py": "a table of the opcodes' methods, below their class",
+}
+
+
+def _private_attributes(tree: ast.AST, names: frozenset[str] = frozenset()) -> Iterator[ast.Attribute]:
+    """The private attributes that are read or set of an object of which the code around is no method: of something else
+    than ``self``, ``cls`` and ``super()``, and not defined by the class in which it stands."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _private_attributes(node, names | _own_names(node))
+            continue
+        is_foreign = isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls", "super()")
+        if is_foreign and _is_private(node.attr) and node.attr not in names:
+            yield node
+        yield from _private_attributes(node, names)
+
+
+def _own_names(definition: ast.ClassDef) -> set[str]:
+    """The names that a class defines: its functions, class attributes and the attributes of ``self``."""
+    names = set()
+    for node in ast.walk(definition):
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.update([node.attr] if ast.unparse(node.value) in ("self", "cls") else [])
+    return names
+
+
+def test_private_attributes_stay_in_their_class():
+    """What another class or function needs of an object is its interface, and has a public name."""
+    private = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in MODULES.values()
+        if str(path.relative_to(ROOT)) not in KNOWN_PRIVATE_ATTRIBUTES
+        for node in _private_attributes(_tree(path))
+        if node.attr not in FIXED_PRIVATE
+    ]
+    assert private == []
 
 
 def _is_private(name: str) -> bool:

@@ -66,7 +66,7 @@ class Net(NetIndices):
         phase, level, stages, weights = _read_arguments(arguments, phase, level, stages, weights)
         message = filter_net(read_net_file(network_file), phase, level, tuple(stages or ()))
         folders = (os.path.dirname(os.path.abspath(network_file)),)
-        self._build(message, phase, precision, seed, folders, allow_python, run_dir)
+        super().__init__(message, phase, precision, seed, folders, allow_python, run_dir)
         if weights is not None:
             self.copy_from(weights)
 
@@ -85,7 +85,7 @@ class Net(NetIndices):
         """The net of a NetParameter in its newest form, filtered by its state. folders: those in which its data are
         looked for behind the working directory; the other arguments as for the class."""
         net = cls.__new__(cls)
-        net._build(message, phase, precision, seed, folders, allow_python, run_dir)
+        super(Net, net).__init__(message, phase, precision, seed, folders, allow_python, run_dir)
         return net
 
     # ------------------------------------------------------------------ structure

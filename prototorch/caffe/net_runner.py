@@ -43,7 +43,7 @@ class NetRunner:
     message: Message
     phase: str
 
-    def _build(
+    def __init__(
         self,
         message: Message,
         phase: str,

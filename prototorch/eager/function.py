@@ -77,8 +77,8 @@ class Function(FunctionCtx):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run an instance whose `forward` and `backward` are ordinary methods (the form of PyTorch before 0.2)."""
-        ctx = self if self._saved is None and not self.to_save else copy.copy(self)
-        ctx._saved, ctx.to_save, ctx._node = None, (), None
+        ctx = self if self.packed_tensors is None and not self.to_save else copy.copy(self)
+        ctx.packed_tensors, ctx.to_save, ctx.node_reference = None, (), None
         return _run(type(self), ctx, args, kwargs)
 
 

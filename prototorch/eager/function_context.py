@@ -38,8 +38,8 @@ class FunctionCtx:
     to_save: tuple[Any, ...] = ()
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
-    _saved: tuple[_SavedTensor, ...] | None = None
-    _node: Any = None  # a weak reference to the node on the tape
+    packed_tensors: tuple[_SavedTensor, ...] | None = None  # what `saved_tensors` unpacks
+    node_reference: Any = None  # a weak reference to the node on the tape
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors (inputs, outputs and others; None is kept as None) for `backward`, which reads them as
@@ -71,14 +71,14 @@ class FunctionCtx:
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` has kept. Raises GradientError where the backward pass has freed it, and where a
         tensor was changed in place since."""
-        if self._saved is None:
+        if self.packed_tensors is None:
             return tuple(self.to_save)
-        if self._node is not None and (node := self._node()) is not None and node.freed:
+        if self.node_reference is not None and (node := self.node_reference()) is not None and node.freed:
             raise GradientError(
                 f"the saved tensors of {type(self).__name__} have been freed by a backward pass: call it with "
                 "retain_graph=True, or compute the result again"
             )
-        return tuple(self._unpack(k, saved) for k, saved in enumerate(self._saved))
+        return tuple(self._unpack(k, saved) for k, saved in enumerate(self.packed_tensors))
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ class FunctionCtx:
 
     def _at_output(self, tensor: Tensor, output: int) -> Tensor:
         made = make_tensor(tensor.array, tensor.spec, tensor.interpreter, tensor.storage)
-        node = None if self._node is None else self._node()
+        node = None if self.node_reference is None else self.node_reference()
         if node is not None and tensor.spec.is_float and output not in node.without_gradient:
             made.recorded_edge = Edge(node, output)
         return made
@@ -108,7 +108,7 @@ def save_tensors(ctx: FunctionCtx, node: Any, outputs: tuple[Tensor, ...], origi
 
     outputs: the function's, which are on the tape. originals: what `forward` returned in their places.
     """
-    ctx._node = weakref.ref(node)
+    ctx.node_reference = weakref.ref(node)
     watching = observers.get()
     hooks = watching.pack_hooks[-1] if watching is not None and watching.pack_hooks else None
     positions = {id(t): k for k, t in [*enumerate(originals), *enumerate(outputs)]}
@@ -124,4 +124,4 @@ def save_tensors(ctx: FunctionCtx, node: Any, outputs: tuple[Tensor, ...], origi
                                           None, 0))  # fmt: skip
             continue
         saved.append(_SavedTensor(t if output is None else t.detach(), None, output, t.storage, t.storage.version))
-    ctx._saved, ctx.to_save = tuple(saved), ()
+    ctx.packed_tensors, ctx.to_save = tuple(saved), ()

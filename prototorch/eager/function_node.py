@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from prototorch import ops
 from prototorch.eager.function_context import FunctionCtx
@@ -83,8 +84,8 @@ class FunctionNode(TapeEntry):
 
     def release(self) -> None:
         """Give what the function has saved away."""
-        if self.ctx._saved:
-            self.ctx._saved = ()
+        if self.ctx.packed_tensors:
+            self.ctx.packed_tensors = ()
             self.freed = True
 
 
@@ -108,12 +109,15 @@ def _fit(name: str, position: int, gradient: Any, spec: Any) -> Any:
     return gradient if gradient.spec.dtype == spec.dtype else ops.cast(gradient, dtype=spec.dtype)
 
 
+_node_classes: WeakKeyDictionary[type, type[FunctionNode]] = WeakKeyDictionary()
+
+
 def node_class_of(function: type) -> type[FunctionNode]:
     """The class of a function's nodes, named after it as PyTorch does."""
-    found: type[FunctionNode] | None = function.__dict__.get("_node_class")
-    if found is None:
+    node_class = _node_classes.get(function)
+    if node_class is None:
         name = f"{function.__name__}Backward"
         context = type(name, (FunctionCtx,), {})
-        found = type(name, (FunctionNode,), {"__slots__": (), "context_class": context})
-        function._node_class = found  # type: ignore[attr-defined]
-    return found
+        node_class = type(name, (FunctionNode,), {"__slots__": (), "context_class": context})
+        _node_classes[function] = node_class
+    return node_class

@@ -213,7 +213,7 @@ class _NetReader:
     # ------------------------------------------------------------------ layers
 
     def layer_class(self, f: Field) -> type[Layer] | None:
-        family = Layer._family
+        family = Layer.family_registry
         assert family is not None
         try:
             return Layer.lookup(f.name, self.report.imported_classes)

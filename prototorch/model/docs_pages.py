@@ -102,7 +102,7 @@ class Page:
 
 def _accepted_names(block: type[Block]) -> list[str]:
     """All names a text may use, the class's own first."""
-    names = block._family.names_of(block) if block._family is not None else ()
+    names = block.family_registry.names_of(block) if block.family_registry is not None else ()
     return list(dict.fromkeys([block.__name__, *names]))
 
 
@@ -131,10 +131,10 @@ def find_page(name: str) -> Page:
         return Page(block, "block")
     known_names: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
     for family, root in _FAMILIES.items():
-        member = root._family.find(name)
+        member = root.family_registry.find(name)
         if member is not None:
             return Page(member, family)
-        known_names += root._family.names()
+        known_names += root.family_registry.names()
     raise UsageError(
         f"there is no manual page for {name!r}.{did_you_mean(name, known_names)} `prototorch layers` lists all"
     )

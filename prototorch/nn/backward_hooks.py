@@ -7,7 +7,7 @@ from typing import Any
 from prototorch.eager.function import Function
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
-from prototorch.nn.hooks import map_tensors
+from prototorch.nn.hooks import map_tensors, module_hooks
 
 __all__ = ["BackwardHooks"]
 
@@ -76,7 +76,7 @@ class BackwardHooks:
                 for k, g in zip(positions, gradients, strict=True):
                     full[k] = g
                 grad_output = tuple(full)
-                for hook, _ in self.module._hooks("backward_pre"):
+                for hook, _ in module_hooks(self.module, "backward_pre"):
                     changed = hook(self.module, grad_output)
                     if changed is not None:
                         grad_output = _as_tuple(changed, len(tensors), "the outputs", self.module)
@@ -93,7 +93,7 @@ class BackwardHooks:
         return map_tensors(wrap, outputs)
 
     def _run(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
-        for hook, _ in self.module._hooks("backward"):
+        for hook, _ in module_hooks(self.module, "backward"):
             changed = hook(self.module, grad_input, self.output_gradients)
             if changed is not None:
                 grad_input = _as_tuple(changed, len(grad_input), "the inputs", self.module)

@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 
-__all__ = ["HookHandle", "HookList", "map_tensors"]
+__all__ = ["HookHandle", "HookList", "map_tensors", "module_hooks"]
 
 _ids = count()
 
@@ -53,6 +53,12 @@ class HookList:
 
     def __bool__(self) -> bool:
         return bool(self.items)
+
+
+def module_hooks(module: Any, kind: str) -> HookList:
+    """The hooks of a module of one kind ("forward", "backward_pre", ...), by their order."""
+    hooks: HookList = vars(module).setdefault("_hook_lists", {}).setdefault(kind, HookList())
+    return hooks
 
 
 def map_tensors(function: Callable[[list[Tensor]], list[Tensor]], value: Any) -> Any:

@@ -22,7 +22,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 from prototorch.nn.backward_hooks import BackwardHooks
 from prototorch.nn.conversion import TensorConversion
-from prototorch.nn.hooks import HookHandle
+from prototorch.nn.hooks import HookHandle, module_hooks
 from prototorch.nn.state_dict import ModuleState
 
 __all__ = ["Module"]
@@ -58,7 +58,7 @@ class Module(ModuleState):
         outputs: Any = None
         called: set[int] = set()
         try:
-            for hook, setting in self._hooks("forward_pre"):
+            for hook, setting in module_hooks(self, "forward_pre"):
                 if setting.get("with_kwargs"):
                     result = hook(self, inputs, options)
                     if result is not None:
@@ -69,17 +69,18 @@ class Module(ModuleState):
                 else:
                     result = hook(self, inputs)
                     inputs = inputs if result is None else result if isinstance(result, tuple) else (result,)
-            reporting = BackwardHooks(self) if self._hooks("backward") or self._hooks("backward_pre") else None
+            reports = module_hooks(self, "backward") or module_hooks(self, "backward_pre")
+            reporting = BackwardHooks(self) if reports else None
             if reporting is not None:
                 inputs = reporting.on_inputs(inputs)
             outputs = self.forward(*inputs, **options)
-            for hook, setting in self._hooks("forward"):
+            for hook, setting in module_hooks(self, "forward"):
                 called.add(id(hook))
                 result = _call_forward_hook(hook, setting, self, inputs, options, outputs)
                 outputs = outputs if result is None else result
             return outputs if reporting is None else reporting.on_outputs(outputs)
         except Exception:
-            for hook, setting in self._hooks("forward"):
+            for hook, setting in module_hooks(self, "forward"):
                 if setting.get("always_call") and id(hook) not in called:
                     _call_forward_hook(hook, setting, self, inputs, options, outputs)
             raise
@@ -92,7 +93,7 @@ class Module(ModuleState):
 
         with_kwargs: ``hook(module, args, kwargs)``, which returns None or both. Gives a handle with ``remove()``.
         """
-        return self._hooks("forward_pre").add(hook, prepend, with_kwargs=with_kwargs)
+        return module_hooks(self, "forward_pre").add(hook, prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
                               always_call: bool = False) -> HookHandle:  # fmt: skip
@@ -100,16 +101,16 @@ class Module(ModuleState):
 
         with_kwargs: ``hook(module, args, kwargs, output)``. always_call: also where `forward` raises an error.
         """
-        return self._hooks("forward").add(hook, prepend, with_kwargs=with_kwargs, always_call=always_call)
+        return module_hooks(self, "forward").add(hook, prepend, with_kwargs=with_kwargs, always_call=always_call)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call ``hook(module, grad_output)`` before the module's backward pass; it may return other gradients."""
-        return self._hooks("backward_pre").add(hook, prepend)
+        return module_hooks(self, "backward_pre").add(hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> HookHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the gradients of the module's inputs are known; it may
         return other ones of the inputs."""
-        return self._hooks("backward").add(hook, prepend)
+        return module_hooks(self, "backward").add(hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """The same as `register_full_backward_hook` (PyTorch's older one saw the module's last op alone)."""

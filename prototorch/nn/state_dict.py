@@ -13,7 +13,7 @@ from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError, WeightsError, did_you_mean
-from prototorch.nn.hooks import HookHandle, HookList
+from prototorch.nn.hooks import HookHandle, module_hooks
 from prototorch.nn.module_tree import ModuleTree
 from prototorch.nn.parameter import Parameter
 
@@ -73,13 +73,13 @@ class ModuleState(ModuleTree):
         metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = metadata
-        for hook, _ in self._hooks("state_dict_pre"):
+        for hook, _ in module_hooks(self, "state_dict_pre"):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
         for name, child in self._modules.items():
             if child is not None:
                 child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook, _ in self._hooks("state_dict"):
+        for hook, _ in module_hooks(self, "state_dict"):
             result = hook(self, destination, prefix, metadata)
             if result is not None:
                 raise UsageError("a state_dict hook changes the dictionary and returns None")
@@ -141,7 +141,7 @@ class ModuleState(ModuleTree):
             action()
         found = IncompatibleKeys(missing, unexpected)
         for module in self.modules():
-            for hook, _ in module._hooks("load_state_dict"):
+            for hook, _ in module_hooks(module, "load_state_dict"):
                 if hook(module, found) is not None:
                     raise UsageError("a load_state_dict post hook changes the names in place and returns None")
         return found
@@ -155,7 +155,7 @@ class ModuleState(ModuleTree):
     def _load_tree(self, state: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str],
                    errors: list[str]) -> None:  # fmt: skip
         metadata = dict(state._metadata.get(prefix[:-1], {}), assign_to_params_buffers=assign)
-        for hook, options in self._hooks("load_state_dict_pre"):
+        for hook, options in module_hooks(self, "load_state_dict_pre"):
             args = (state, prefix, metadata, True, missing, unexpected, errors)
             hook(self, *args) if options["with_module"] else hook(*args)
         self._load_from_state_dict(state, prefix, metadata, True, missing, unexpected, errors)
@@ -213,30 +213,25 @@ class ModuleState(ModuleTree):
 
     # ------------------------------------------------------------------ hooks of the state
 
-    def _hooks(self, kind: str) -> HookList:
-        """The hooks of a kind, by their order."""
-        found: HookList = self.__dict__.setdefault("_hook_lists", {}).setdefault(kind, HookList())
-        return found
-
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> HookHandle:
         """Call ``hook(module, prefix, keep_vars)`` before `state_dict`."""
-        return self._hooks("state_dict_pre").add(hook)
+        return module_hooks(self, "state_dict_pre").add(hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> HookHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after `state_dict`."""
-        return self._hooks("state_dict").add(hook)
+        return module_hooks(self, "state_dict").add(hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> HookHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)``
         before the module's own members are loaded; it may change the dictionary, which is a copy."""
-        return self._hooks("load_state_dict_pre").add(hook, with_module=True)
+        return module_hooks(self, "load_state_dict_pre").add(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: Callable[..., None], with_module: bool = False) -> HookHandle:
-        return self._hooks("load_state_dict_pre").add(hook, with_module=with_module)
+        return module_hooks(self, "load_state_dict_pre").add(hook, with_module=with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> HookHandle:
         """Call ``hook(module, incompatible_keys)`` after `load_state_dict`."""
-        return self._hooks("load_state_dict").add(hook)
+        return module_hooks(self, "load_state_dict").add(hook)
 
 
 def copy_into(tensor: Tensor, value: Tensor) -> None:

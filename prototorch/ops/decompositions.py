@@ -144,6 +144,8 @@ class PseudoInverseOf(Op):
         third = matmul(y, matmul(y, right), transpose_a=True)
         return second + third - first
 
+    derivatives = (_by_x, None)
+
     def infer_spec(self, x: Spec, p: Spec) -> Spec:
         matrix_spec(self, x)
         if p != Spec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype):
@@ -154,5 +156,4 @@ class PseudoInverseOf(Op):
         return xp.asarray(p, copy=True)
 
 
-PseudoInverseOf.derivatives = (PseudoInverseOf._by_x, None)
 eigh, qr, svd, pseudo_inverse_of = Eigh(), Qr(), Svd(), PseudoInverseOf()

@@ -55,6 +55,8 @@ class Matmul(Op):
             got = matmul(a, g, transpose_a=not transpose_a)
         return sum_to(got, b.shape)
 
+    derivatives = (_by_a, _by_b)
+
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         a, b = ins
         if dependences[0] is BATCHED and dependences[1] is BATCHED:
@@ -68,5 +70,4 @@ class Matmul(Op):
         return 2 * outs[0].size * ins[0].shape[-2 if attrs.get("transpose_a") else -1]
 
 
-Matmul.derivatives = (Matmul._by_a, Matmul._by_b)
 matmul = Matmul()

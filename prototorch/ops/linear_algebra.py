@@ -53,6 +53,8 @@ class Inverse(MatrixOp):
     def _by_x(g: Any, y: Any, x: Any) -> Any:
         return -matmul(matmul(y, g, transpose_a=True), y, transpose_b=True)
 
+    derivatives = (_by_x,)
+
     def reference(self, xp: Any, x: Any) -> Any:
         return xp.linalg.inv(x)
 
@@ -77,6 +79,8 @@ class Solve(MatrixOp):
     def _by_a(g: Any, y: Any, a: Any, b: Any) -> Any:
         return sum_to(-matmul(solve(transpose_matrix(a), g), y, transpose_b=True), a.shape)
 
+    derivatives = (_by_a, _by_b)
+
     def reference(self, xp: Any, a: Any, b: Any) -> Any:
         return xp.linalg.solve(a, b)
 
@@ -92,6 +96,8 @@ class Cholesky(MatrixOp):
         left = solve(transpose_matrix(y), inner)
         both = transpose_matrix(solve(transpose_matrix(y), transpose_matrix(left)))
         return (both + transpose_matrix(both)) * 0.5
+
+    derivatives = (_by_x,)
 
     def reference(self, xp: Any, x: Any) -> Any:
         return xp.linalg.cholesky(x)
@@ -125,6 +131,4 @@ class Slogdet(MatrixOp):
         return [expand_dims(expand_dims(g, g.ndim), g.ndim + 1) * transpose_matrix(inverse(inputs[0]))]
 
 
-Inverse.derivatives, Cholesky.derivatives = (Inverse._by_x,), (Cholesky._by_x,)
-Solve.derivatives = (Solve._by_a, Solve._by_b)
 inverse, solve, cholesky, slogdet = Inverse(), Solve(), Cholesky(), Slogdet()

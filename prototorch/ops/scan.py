@@ -55,6 +55,8 @@ class LinearRecurrence(_Scan):
     def _by_a(g: Any, y: Any, a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
         return LinearRecurrence._by_b(g, y, a, b, axis, reverse) * _shift(y, axis, reverse, 0.0)
 
+    derivatives = (_by_a, _by_b)
+
     def reference(self, xp: Any, a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
         pairs = list(zip(_columns(xp, a, axis), _columns(xp, b, axis), strict=True))
         outputs: list[Any] = []
@@ -87,6 +89,8 @@ class Cumprod(_Scan):
         after = linear_recurrence(_shift(x, axis, True, 0.0), g, axis=axis, reverse=True)
         return before * after
 
+    derivatives = (_by_x,)
+
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
         outputs: list[Any] = []
         for factor in _columns(xp, x, axis):
@@ -108,6 +112,8 @@ class Logcumsumexp(_Scan):
             equal(x, y), full.apply_like(y, shape=(), value=1, dtype=y.dtype) + zeros_like(x), exp(x - y)
         )
 
+    derivatives = (_by_x,)
+
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
         outputs: list[Any] = []
         for term in _columns(xp, x, axis):
@@ -120,7 +126,4 @@ class Logcumsumexp(_Scan):
         return xp.concat(outputs, axis=axis) if outputs else xp.zeros_like(x)
 
 
-LinearRecurrence.derivatives = (LinearRecurrence._by_a, LinearRecurrence._by_b)
-Cumprod.derivatives = (Cumprod._by_x,)
-Logcumsumexp.derivatives = (Logcumsumexp._by_x,)
 linear_recurrence, cumprod, logcumsumexp = LinearRecurrence(), Cumprod(), Logcumsumexp()

@@ -6,19 +6,19 @@ import math
 from typing import Any, NamedTuple
 
 from prototorch import ops
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_betas, check_options, check_range
+from prototorch.optim.formula_optimizer import FormulaOptimizer, StepCounts, check_betas, check_options, check_range
 
 __all__ = ["Adam", "AdamW", "moments"]
 
 
-class _Flags(NamedTuple):
+class _Variant(NamedTuple):
     amsgrad: bool
     maximize: bool
 
 
-def moments(c: Any, g: Any, m: Any, v: Any) -> tuple[Any, Any]:
-    """The moments of the gradient, decayed by c.beta2 and the complements of the decay rates."""
-    return m + c.rest1 * (g - m), c.beta2 * v + c.rest2 * g * g
+def moments(hyper: Any, g: Any, m: Any, v: Any) -> tuple[Any, Any]:
+    """The moments of the gradient, decayed by hyper.beta2 and the complements of the decay rates."""
+    return m + hyper.one_minus_beta1 * (g - m), hyper.beta2 * v + hyper.one_minus_beta2 * g * g
 
 
 class Adam(FormulaOptimizer):
@@ -57,32 +57,33 @@ class Adam(FormulaOptimizer):
         names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
         return names if group["amsgrad"] else names[:2]
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["amsgrad"], group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["amsgrad"], group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        (t,) = progress
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        (t,) = counts
         beta1, beta2 = map(float, group["betas"])
         lr, decay = float(group["lr"]), float(group["weight_decay"])
         is_decoupled = group.get("decoupled_weight_decay", False)
         return {
-            "rest1": 1 - beta1,
+            "one_minus_beta1": 1 - beta1,
             "beta2": beta2,
-            "rest2": 1 - beta2,
-            "rate": lr / (1 - beta1**t),
-            "root": 1 / math.sqrt(1 - beta2**t),
+            "one_minus_beta2": 1 - beta2,
+            "step_size": lr / (1 - beta1**t),
+            "inv_sqrt_bias2": 1 / math.sqrt(1 - beta2**t),
             "eps": float(group["eps"]),
-            "added": 0.0 if is_decoupled else decay,
-            "shrunk": 1 - lr * decay if is_decoupled else 1.0,
+            "coupled_decay": 0.0 if is_decoupled else decay,
+            "decay_factor": 1 - lr * decay if is_decoupled else 1.0,
         }
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, m: Any, v: Any, *top: Any) -> tuple[Any, ...]:
-        g = (-g if flags.maximize else g) + c.added * w
-        w = w * c.shrunk
-        m, v = moments(c, g, m, v)
-        top = tuple(ops.maximum(t, v) for t in top)
-        return w - c.rate * (m / (ops.sqrt(top[0] if flags.amsgrad else v) * c.root + c.eps)), m, v, *top
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, m: Any, v: Any, *v_max: Any) -> tuple[Any, ...]:
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        w = w * hyper.decay_factor
+        m, v = moments(hyper, g, m, v)
+        v_max = tuple(ops.maximum(t, v) for t in v_max)
+        root = ops.sqrt(v_max[0] if variant.amsgrad else v)
+        return w - hyper.step_size * (m / (root * hyper.inv_sqrt_bias2 + hyper.eps)), m, v, *v_max
 
 
 class AdamW(Adam):

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from prototorch import ops
 from prototorch.optim.adam import moments
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_betas, check_options, check_range
+from prototorch.optim.formula_optimizer import FormulaOptimizer, StepCounts, check_betas, check_options, check_range
 
 __all__ = ["Adamax", "NAdam", "RAdam"]
 
 
-class _Flags(NamedTuple):
+class _Variant(NamedTuple):
     maximize: bool
 
 
@@ -29,8 +29,8 @@ class _TwoMoments(FormulaOptimizer):
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"])
 
     def shared_coefficients(self, group: dict[str, Any]) -> dict[str, float]:
         """Those of the moments and of weight decay."""
@@ -38,12 +38,12 @@ class _TwoMoments(FormulaOptimizer):
         lr, decay = float(group["lr"]), float(group["weight_decay"])
         is_decoupled = group.get("decoupled_weight_decay", False)
         return {
-            "rest1": 1 - beta1,
+            "one_minus_beta1": 1 - beta1,
             "beta2": beta2,
-            "rest2": 1 - beta2,
+            "one_minus_beta2": 1 - beta2,
             "eps": float(group["eps"]),
-            "added": 0.0 if is_decoupled else decay,
-            "shrunk": 1 - lr * decay if is_decoupled else 1.0,
+            "coupled_decay": 0.0 if is_decoupled else decay,
+            "decay_factor": 1 - lr * decay if is_decoupled else 1.0,
         }
 
 
@@ -62,17 +62,17 @@ class Adamax(_TwoMoments):
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
         beta1 = float(group["betas"][0])
-        return {**self.shared_coefficients(group), "rate": float(group["lr"]) / (1 - beta1 ** progress[0])}
+        return {**self.shared_coefficients(group), "step_size": float(group["lr"]) / (1 - beta1 ** counts[0])}
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         m, u = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        m = m + c.rest1 * (g - m)
-        u = ops.maximum(c.beta2 * u, ops.abs(g) + c.eps)
-        return w - c.rate * (m / u), m, u
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        m = m + hyper.one_minus_beta1 * (g - m)
+        u = ops.maximum(hyper.beta2 * u, ops.abs(g) + hyper.eps)
+        return w - hyper.step_size * (m / u), m, u
 
 
 class NAdam(_TwoMoments):
@@ -95,18 +95,18 @@ class NAdam(_TwoMoments):
     def initial_numbers(self, group: dict[str, Any]) -> dict[str, float]:
         return {"step": 0.0, "mu_product": 1.0}
 
-    def advance(self, group: dict[str, Any], state: dict[str, Any]) -> Progress:
-        (t,) = super().advance(group, state)
+    def increment_step(self, group: dict[str, Any], state: dict[str, Any]) -> StepCounts:
+        (t,) = super().increment_step(group, state)
         product = state["mu_product"].array
         product *= self._mu(group, t)
         return t, float(product)
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        t, product = progress
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        t, product = counts
         lr, mu, mu_next = float(group["lr"]), self._mu(group, t), self._mu(group, t + 1)
         return {
             **self.shared_coefficients(group),
-            "root": 1 / math.sqrt(1 - float(group["betas"][1]) ** t),
+            "inv_sqrt_bias2": 1 / math.sqrt(1 - float(group["betas"][1]) ** t),
             "gradient_rate": lr * (1 - mu) / (1 - product),
             "momentum_rate": lr * mu_next / (1 - product * mu_next),
         }
@@ -116,13 +116,13 @@ class NAdam(_TwoMoments):
         return float(group["betas"][0]) * (1 - 0.5 * 0.96 ** (t * float(group["momentum_decay"])))
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         m, v = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        w = w * c.shrunk
-        m, v = moments(c, g, m, v)
-        scale = ops.sqrt(v) * c.root + c.eps
-        return w - c.gradient_rate * (g / scale) - c.momentum_rate * (m / scale), m, v
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        w = w * hyper.decay_factor
+        m, v = moments(hyper, g, m, v)
+        scale = ops.sqrt(v) * hyper.inv_sqrt_bias2 + hyper.eps
+        return w - hyper.gradient_rate * (g / scale) - hyper.momentum_rate * (m / scale), m, v
 
 
 class RAdam(_TwoMoments):
@@ -140,8 +140,8 @@ class RAdam(_TwoMoments):
             "differentiable": differentiable,
         })  # fmt: skip
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        (t,) = progress
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        (t,) = counts
         beta1, beta2 = map(float, group["betas"])
         correction = 1 - beta2**t
         limit = 2 / (1 - beta2) - 1
@@ -150,13 +150,13 @@ class RAdam(_TwoMoments):
         if length > 5:
             rectified = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
             adaptive, constant = math.sqrt(rectified * correction), 0.0
-        rate = float(group["lr"]) / (1 - beta1**t)
-        return {**self.shared_coefficients(group), "rate": rate, "adaptive": adaptive, "constant": constant}
+        step_size = float(group["lr"]) / (1 - beta1**t)
+        return {**self.shared_coefficients(group), "step_size": step_size, "adaptive": adaptive, "constant": constant}
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         m, v = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        w = w * c.shrunk
-        m, v = moments(c, g, m, v)
-        return w - c.rate * m * (c.adaptive / (ops.sqrt(v) + c.eps) + c.constant), m, v
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        w = w * hyper.decay_factor
+        m, v = moments(hyper, g, m, v)
+        return w - hyper.step_size * m * (hyper.adaptive / (ops.sqrt(v) + hyper.eps) + hyper.constant), m, v

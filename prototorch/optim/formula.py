@@ -15,7 +15,7 @@ from prototorch.spec import Spec
 
 __all__ = ["Formula", "coefficient_dtype", "record_formula"]
 
-#: (flags, weight, gradient, coefficients by name, *slots) -> (new weight, *new slots), in elementwise ops
+#: (variant, weight, gradient, coefficients by name, *slots) -> (new weight, *new slots), in elementwise ops
 Formula = Callable[..., Sequence[Any]]
 
 _SIZE = 8  # elements of the arrays that a formula is recorded with; the op takes any number
@@ -28,7 +28,7 @@ def coefficient_dtype(dtype: str) -> str:
 
 @lru_cache(maxsize=512)
 def record_formula(
-    formula: Formula, flags: Hashable, names: tuple[str, ...], num_slots: int, dtype: str
+    formula: Formula, variant: Hashable, names: tuple[str, ...], num_slots: int, dtype: str
 ) -> dict[str, Any]:
     """The attributes of the op `ops.fused` that computes a formula.
 
@@ -41,7 +41,7 @@ def record_formula(
     with use_interpreter(graph):
         weight, gradient, *slots = [a if dtype == exact else ops.cast(a, dtype=exact) for a in arrays]
         results = formula(
-            flags, weight, gradient, SimpleNamespace(**dict(zip(names, coefficients, strict=True))), *slots
+            variant, weight, gradient, SimpleNamespace(**dict(zip(names, coefficients, strict=True))), *slots
         )
         outputs = [r if dtype == exact else ops.cast(r, dtype=dtype) for r in results]
     return _program(graph, [*arrays, *coefficients], outputs)

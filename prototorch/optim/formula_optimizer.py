@@ -18,7 +18,7 @@ from prototorch.optim.traced_update import CallCoefficients, record_update
 
 __all__ = ["FormulaOptimizer", "check_betas", "check_options", "check_range", "full_tensor"]
 
-Progress = tuple[float, ...]  #: numbers of a parameter's state that its coefficients depend on, such as its step
+StepCounts = tuple[float, ...]  #: numbers of a parameter's state that its coefficients depend on, such as its step
 
 
 class FormulaOptimizer(Optimizer, abstract=True):
@@ -44,23 +44,23 @@ class FormulaOptimizer(Optimizer, abstract=True):
         """The numbers of a parameter's state, by name, before the first step."""
         return {"step": 0.0}
 
-    def advance(self, group: dict[str, Any], state: dict[str, Any]) -> Progress:
+    def increment_step(self, group: dict[str, Any], state: dict[str, Any]) -> StepCounts:
         """Count a step of a parameter; gives the numbers that the coefficients depend on: the step's, from 1."""
         step = state["step"].array
         step += 1
         return (float(step),)
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> Hashable:
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> Hashable:
         """What chooses between formulas."""
         return None
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
         """The scalars of the formula, by name."""
         return {}
 
     @staticmethod
-    def formula(flags: Any, w: Any, g: Any, c: Any, *slots: Any) -> Sequence[Any]:
-        """The new parameter and slots, in elementwise ops; ``c`` has the coefficients as attributes."""
+    def formula(variant: Any, w: Any, g: Any, hyper: Any, *slots: Any) -> Sequence[Any]:
+        """The new parameter and slots, in elementwise ops; ``hyper`` has the coefficients as attributes."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the step
@@ -79,17 +79,17 @@ class FormulaOptimizer(Optimizer, abstract=True):
                 state = self.state[p] if has_state else {}
                 if not state or (names and names[-1] not in state):
                     with outside_trace():
-                        self.begin(group, p, state, names)
-                progress = self.progress(state) if is_traced else self.advance(group, state)
-                kinds.setdefault((p.spec.dtype, p.interpreter, progress), []).append((p, state))
-            for (dtype, _, progress), members in kinds.items():
+                        self.init_state(group, p, state, names)
+                counts = self.step_counts(state) if is_traced else self.increment_step(group, state)
+                kinds.setdefault((p.spec.dtype, p.interpreter, counts), []).append((p, state))
+            for (dtype, _, counts), members in kinds.items():
                 if is_traced:
                     self._record(group, names, members)
                 else:
-                    self._update(number, group, dtype, progress, names, members)
+                    self._update(number, group, dtype, counts, names, members)
         return loss
 
-    def progress(self, state: dict[str, Any]) -> Progress:
+    def step_counts(self, state: dict[str, Any]) -> StepCounts:
         """What distinguishes parameters that have not made the same steps."""
         return tuple(float(state[name].array) for name in NUMBERS if name in state)
 
@@ -99,17 +99,17 @@ class FormulaOptimizer(Optimizer, abstract=True):
         states = [state for _, state in members]
 
         def compute() -> dict[str, float]:
-            steps = [self.advance(group, state) for state in states]  # equal: that is what brought them together
+            steps = [self.increment_step(group, state) for state in states]  # equal: that is what brought them together
             return self.coefficients(group, steps[0])
 
         with outside_trace():
             copies = {name: tensor(float(states[0][name].array)) for name in NUMBERS if name in states[0]}
-            first = self.advance(group, {**states[0], **copies})
-        flags, keys = self.flags(group, first), tuple(self.coefficients(group, first))
+            first = self.increment_step(group, {**states[0], **copies})
+        variant, keys = self.variant(group, first), tuple(self.coefficients(group, first))
         rows = [[p, *(state[name] for name in names)] for p, state in members]
-        record_update(type(self).formula, flags, keys, CallCoefficients(compute), rows)
+        record_update(type(self).formula, variant, keys, CallCoefficients(compute), rows)
 
-    def begin(self, group: dict[str, Any], p: Tensor, state: dict[str, Any], names: Sequence[str]) -> None:
+    def init_state(self, group: dict[str, Any], p: Tensor, state: dict[str, Any], names: Sequence[str]) -> None:
         """Fill in what a parameter's state lacks."""
         for name, value in self.initial_numbers(group).items():
             if name not in state:
@@ -118,17 +118,17 @@ class FormulaOptimizer(Optimizer, abstract=True):
             if name not in state:
                 state[name] = self.initial_slot(group, name, p)
 
-    def _update(self, number: int, group: dict[str, Any], dtype: str, progress: Progress, names: Sequence[str],
+    def _update(self, number: int, group: dict[str, Any], dtype: str, counts: StepCounts, names: Sequence[str],
                 members: list[tuple[Tensor, dict[str, Any]]]) -> None:  # fmt: skip
-        coefficients = self.coefficients(group, progress)
-        flags = self.flags(group, progress)
+        coefficients = self.coefficients(group, counts)
+        variant = self.variant(group, counts)
         arrays = [[p.array, *(state[name].array for name in names)] for p, state in members]
         gradients = [_gradient_of(p) for p, _ in members]
-        key = (number, dtype, flags, len(members))
+        key = (number, dtype, variant, len(members))
         update = self._updates.get(key)
         if update is None or not update.matches(arrays):
             backend = update_backend(members[0][0])
-            update = FusedUpdate(type(self).formula, flags, tuple(coefficients), arrays, backend)
+            update = FusedUpdate(type(self).formula, variant, tuple(coefficients), arrays, backend)
             self._updates[key] = update
         update.run(list(coefficients.values()), gradients)
         for p, _ in members:

@@ -37,18 +37,18 @@ class FusedUpdate:
     """The bound update of some parameters of one dtype on one device.
 
     Args:
-        formula, flags, names: as for `record_formula`; all parameters have the same coefficients.
+        formula, variant, names: as for `record_formula`; all parameters have the same coefficients.
         arrays: for each parameter its array and those of its slots, of one shape.
         backend: that of their memory, see `update_backend`.
     """
 
-    def __init__(self, formula: Formula, flags: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
+    def __init__(self, formula: Formula, variant: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
                  backend: Backend):  # fmt: skip
         self.arrays = [tuple(row) for row in arrays]
         self._flat = list(chain.from_iterable(arrays))
         self._backend = backend
         dtype = str(arrays[0][0].dtype)
-        attrs = record_formula(formula, flags, names, len(arrays[0]) - 1, dtype)
+        attrs = record_formula(formula, variant, names, len(arrays[0]) - 1, dtype)
         exact = coefficient_dtype(dtype)
         self._coefficients = np.zeros(len(names), exact)
         shared = self._backend.asarray(self._coefficients)  # on the CPU the same memory

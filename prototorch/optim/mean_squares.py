@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from prototorch import ops
 from prototorch.eager.tensor import Tensor
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, full_tensor
+from prototorch.optim.formula_optimizer import FormulaOptimizer, StepCounts, check_options, check_range, full_tensor
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 
 
-class _Flags(NamedTuple):
+class _Variant(NamedTuple):
     maximize: bool
     momentum: bool = False
     centered: bool = False
@@ -47,34 +47,34 @@ class RMSprop(FormulaOptimizer):
         momentum = ("momentum_buffer",) if group["momentum"] > 0 else ()
         return ("square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"], group["momentum"] > 0, group["centered"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"], group["momentum"] > 0, group["centered"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
         alpha = float(group["alpha"])
         return {
             "lr": float(group["lr"]),
             "alpha": alpha,
-            "rest": 1 - alpha,
+            "one_minus_alpha": 1 - alpha,
             "eps": float(group["eps"]),
             "momentum": float(group["momentum"]),
-            "added": float(group["weight_decay"]),
+            "coupled_decay": float(group["weight_decay"]),
         }
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         v, *others = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        v = c.alpha * v + c.rest * g * g
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        v = hyper.alpha * v + hyper.one_minus_alpha * g * g
         spread = v
-        if flags.centered:
-            mean = others[-1] + c.rest * (g - others[-1])
+        if variant.centered:
+            mean = others[-1] + hyper.one_minus_alpha * (g - others[-1])
             others[-1] = mean
             spread = v - mean * mean
-        step = g / (ops.sqrt(spread) + c.eps)
-        if flags.momentum:
-            step = others[0] = c.momentum * others[0] + step
-        return w - c.lr * step, v, *others
+        step = g / (ops.sqrt(spread) + hyper.eps)
+        if variant.momentum:
+            step = others[0] = hyper.momentum * others[0] + step
+        return w - hyper.lr * step, v, *others
 
 
 class Adagrad(FormulaOptimizer):
@@ -103,7 +103,7 @@ class Adagrad(FormulaOptimizer):
         })  # fmt: skip
         for group in self.param_groups:
             for p in group["params"]:
-                self.begin(group, p, self.state[p], self.slots(group))
+                self.init_state(group, p, self.state[p], self.slots(group))
 
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("sum",)
@@ -111,19 +111,19 @@ class Adagrad(FormulaOptimizer):
     def initial_slot(self, group: dict[str, Any], name: str, p: Tensor) -> Tensor:
         return full_tensor(p, float(group["initial_accumulator_value"]))
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        rate = float(group["lr"]) / (1 + (progress[0] - 1) * float(group["lr_decay"]))
-        return {"rate": rate, "eps": float(group["eps"]), "added": float(group["weight_decay"])}
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        step_size = float(group["lr"]) / (1 + (counts[0] - 1) * float(group["lr_decay"]))
+        return {"step_size": step_size, "eps": float(group["eps"]), "coupled_decay": float(group["weight_decay"])}
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         (total,) = slots
-        g = (-g if flags.maximize else g) + c.added * w
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
         total = total + g * g
-        return w - c.rate * (g / (ops.sqrt(total) + c.eps)), total
+        return w - hyper.step_size * (g / (ops.sqrt(total) + hyper.eps)), total
 
 
 class Adadelta(FormulaOptimizer):
@@ -152,24 +152,24 @@ class Adadelta(FormulaOptimizer):
     def slots(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("square_avg", "acc_delta")
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
         rho = float(group["rho"])
         return {
             "lr": float(group["lr"]),
             "rho": rho,
-            "rest": 1 - rho,
+            "one_minus_rho": 1 - rho,
             "eps": float(group["eps"]),
-            "added": float(group["weight_decay"]),
+            "coupled_decay": float(group["weight_decay"]),
         }
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         squares, steps = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        squares = c.rho * squares + c.rest * g * g
-        step = ops.sqrt(steps + c.eps) / ops.sqrt(squares + c.eps) * g
-        steps = c.rho * steps + c.rest * step * step
-        return w - c.lr * step, squares, steps
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        squares = hyper.rho * squares + hyper.one_minus_rho * g * g
+        step = ops.sqrt(steps + hyper.eps) / ops.sqrt(squares + hyper.eps) * g
+        steps = hyper.rho * steps + hyper.one_minus_rho * step * step
+        return w - hyper.lr * step, squares, steps

@@ -9,12 +9,12 @@ import numpy as np
 from prototorch import ops
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range, full_tensor
+from prototorch.optim.formula_optimizer import FormulaOptimizer, StepCounts, check_options, check_range, full_tensor
 
 __all__ = ["ASGD", "Rprop"]
 
 
-class _Flags(NamedTuple):
+class _Variant(NamedTuple):
     maximize: bool
 
 
@@ -48,21 +48,21 @@ class Rprop(FormulaOptimizer):
     def initial_slot(self, group: dict[str, Any], name: str, p: Tensor) -> Tensor:
         return full_tensor(p, float(group["lr"]) if name == "step_size" else 0.0)
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
         (small, large), (lowest, highest) = group["etas"], group["step_sizes"]
         return {"small": float(small), "large": float(large), "lowest": float(lowest), "highest": float(highest)}
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         before, size = slots
-        g = -g if flags.maximize else g
+        g = -g if variant.maximize else g
         agreement = g * before
         has_turned = ops.less(agreement, 0.0)
-        factor = ops.where(ops.greater(agreement, 0.0), c.large, ops.where(has_turned, c.small, 1.0))
-        size = ops.minimum(ops.maximum(size * factor, c.lowest), c.highest)
+        factor = ops.where(ops.greater(agreement, 0.0), hyper.large, ops.where(has_turned, hyper.small, 1.0))
+        size = ops.minimum(ops.maximum(size * factor, hyper.lowest), hyper.highest)
         g = ops.where(has_turned, 0.0, g)
         return w - ops.sign(g) * size, g, size
 
@@ -97,8 +97,8 @@ class ASGD(FormulaOptimizer):
     def initial_numbers(self, group: dict[str, Any]) -> dict[str, float]:
         return {"step": 0.0, "eta": float(group["lr"]), "mu": 1.0}
 
-    def advance(self, group: dict[str, Any], state: dict[str, Any]) -> Progress:
-        (t,) = super().advance(group, state)
+    def increment_step(self, group: dict[str, Any], state: dict[str, Any]) -> StepCounts:
+        (t,) = super().increment_step(group, state)
         eta, mu = state["eta"].array, state["mu"].array
         used = float(eta), float(mu)
         lr = float(group["lr"])
@@ -107,17 +107,23 @@ class ASGD(FormulaOptimizer):
         mu[...] = np.float32(1 / max(1.0, t - float(group["t0"])))
         return used
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        eta, mu = progress
-        shrunk = 1 - float(group["lambd"]) * eta
-        return {"eta": eta, "mu": mu, "kept": 1 - mu, "shrunk": shrunk, "added": float(group["weight_decay"])}
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        eta, mu = counts
+        decay_factor = 1 - float(group["lambd"]) * eta
+        return {
+            "eta": eta,
+            "mu": mu,
+            "one_minus_mu": 1 - mu,
+            "decay_factor": decay_factor,
+            "coupled_decay": float(group["weight_decay"]),
+        }
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
         (average,) = slots
-        g = (-g if flags.maximize else g) + c.added * w
-        w = w * c.shrunk - c.eta * g
-        return w, c.mu * w + c.kept * average
+        g = (-g if variant.maximize else g) + hyper.coupled_decay * w
+        w = w * hyper.decay_factor - hyper.eta * g
+        return w, hyper.mu * w + hyper.one_minus_mu * average

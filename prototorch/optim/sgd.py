@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from prototorch.errors import UsageError
-from prototorch.optim.formula_optimizer import FormulaOptimizer, Progress, check_options, check_range
+from prototorch.optim.formula_optimizer import FormulaOptimizer, StepCounts, check_options, check_range
 
 __all__ = ["SGD"]
 
 
-class _Flags(NamedTuple):
+class _Variant(NamedTuple):
     momentum: bool
     nesterov: bool
     maximize: bool
@@ -51,34 +51,34 @@ class SGD(FormulaOptimizer):
     def initial_numbers(self, group: dict[str, Any]) -> dict[str, float]:
         return {}
 
-    def advance(self, group: dict[str, Any], state: dict[str, Any]) -> Progress:
+    def increment_step(self, group: dict[str, Any], state: dict[str, Any]) -> StepCounts:
         is_first = state.pop("is_first", False)
         return (float(is_first),)
 
-    def begin(self, group: dict[str, Any], p: Any, state: dict[str, Any], names: Any) -> None:
-        super().begin(group, p, state, names)
+    def init_state(self, group: dict[str, Any], p: Any, state: dict[str, Any], names: Any) -> None:
+        super().init_state(group, p, state, names)
         if names:
             state["is_first"] = True
 
-    def flags(self, group: dict[str, Any], progress: Progress) -> _Flags:
-        return _Flags(group["momentum"] != 0, group["nesterov"], group["maximize"])
+    def variant(self, group: dict[str, Any], counts: StepCounts) -> _Variant:
+        return _Variant(group["momentum"] != 0, group["nesterov"], group["maximize"])
 
-    def coefficients(self, group: dict[str, Any], progress: Progress) -> dict[str, float]:
-        is_first = progress[0]
+    def coefficients(self, group: dict[str, Any], counts: StepCounts) -> dict[str, float]:
+        is_first = counts[0]
         momentum = float(group["momentum"])
         return {
             "lr": float(group["lr"]),
             "weight_decay": float(group["weight_decay"]),
             "momentum": momentum,
-            "kept": 0.0 if is_first else momentum,
-            "added": 1.0 if is_first else 1.0 - group["dampening"],
+            "buffer_decay": 0.0 if is_first else momentum,
+            "gradient_factor": 1.0 if is_first else 1.0 - group["dampening"],
         }
 
     @staticmethod
-    def formula(flags: _Flags, w: Any, g: Any, c: Any, *slots: Any) -> tuple[Any, ...]:
-        g = (-g if flags.maximize else g) + c.weight_decay * w
-        if not flags.momentum:
-            return (w - c.lr * g,)
+    def formula(variant: _Variant, w: Any, g: Any, hyper: Any, *slots: Any) -> tuple[Any, ...]:
+        g = (-g if variant.maximize else g) + hyper.weight_decay * w
+        if not variant.momentum:
+            return (w - hyper.lr * g,)
         (v,) = slots
-        v = c.kept * v + c.added * g
-        return w - c.lr * (g + c.momentum * v if flags.nesterov else v), v
+        v = hyper.buffer_decay * v + hyper.gradient_factor * g
+        return w - hyper.lr * (g + hyper.momentum * v if variant.nesterov else v), v

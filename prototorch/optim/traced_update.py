@@ -49,7 +49,7 @@ class CallCoefficients(MutableMapping[str, float]):
         return len(self._values)
 
 
-def record_update(formula: Callable[..., Sequence[Any]], flags: Any, names: Sequence[str], source: CallCoefficients,
+def record_update(formula: Callable[..., Sequence[Any]], variant: Any, names: Sequence[str], source: CallCoefficients,
                   members: Sequence[Sequence[Tensor]]) -> None:  # fmt: skip
     """Record the update of parameters. members: for each the parameter and its slots; names: of the coefficients."""
     values = {name: number(source, name) for name in names}
@@ -58,7 +58,7 @@ def record_update(formula: Callable[..., Sequence[Any]], flags: Any, names: Sequ
             exact = coefficient_dtype(p.spec.dtype)
             arrays = [_as(t, exact) for t in (p.detach(), p.grad.detach(), *slots)]  # type: ignore[union-attr]
             scalars = SimpleNamespace(**{name: _as(value, exact) for name, value in values.items()})
-            results = formula(flags, arrays[0], arrays[1], scalars, *arrays[2:])
+            results = formula(variant, arrays[0], arrays[1], scalars, *arrays[2:])
             for target, result in zip((p, *slots), results, strict=True):
                 assign(target, _as(result, target.spec.dtype), "the step of an optimizer")
 

@@ -66,8 +66,8 @@ class _Signature:
 class Block:
     """The base of everything that is declared: see the module."""
 
-    _family: ClassVar[Family | None] = None
-    _own_fields: ClassVar[dict[str, FieldDeclaration]] = {}
+    family_registry: ClassVar[Family | None] = None
+    declared_fields: ClassVar[dict[str, FieldDeclaration]] = {}
     _specs: ClassVar[dict[str, FieldSpec] | None] = None
     abstract: ClassVar[bool] = True
     display_name: ClassVar[str | None] = None  # what messages call it, where that is not the class's name
@@ -90,11 +90,11 @@ class Block:
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract or family is not None or cls.__name__.startswith("_")
         if family is not None:
-            cls._family = Family(family)
-        if cls._family is not None:
-            cls._family.add_foreign_names(vars(cls).get("foreign_names", {}))
+            cls.family_registry = Family(family)
+        if cls.family_registry is not None:
+            cls.family_registry.add_foreign_names(vars(cls).get("foreign_names", {}))
         cls._specs = None
-        cls._own_fields = {}
+        cls.declared_fields = {}
         annotations = inspect.get_annotations(cls)
         for name in annotations:
             if name.startswith("_") or _is_classvar(annotations[name]):
@@ -102,12 +102,14 @@ class Block:
             if callable(getattr(Block, name, None)):
                 raise UsageError(f"{cls.__name__}.{name}: a field cannot bear the name of a method of Block")
             value = vars(cls).get(name, MISSING)
-            cls._own_fields[name] = value if isinstance(value, FieldDeclaration) else FieldDeclaration(default=value)
+            cls.declared_fields[name] = (
+                value if isinstance(value, FieldDeclaration) else FieldDeclaration(default=value)
+            )
             if value is not MISSING:
                 delattr(cls, name)
         cls._annotations = _early_annotations(cls)  # type: ignore[attr-defined]
-        if cls._family is not None and not cls.abstract:
-            cls._family.add(cls, vars(cls).get("aliases", ()))
+        if cls.family_registry is not None and not cls.abstract:
+            cls.family_registry.add(cls, vars(cls).get("aliases", ()))
 
     __signature__ = _Signature()
 
@@ -123,7 +125,7 @@ class Block:
                 if not (issubclass(base, Block) and base is not Block):
                     continue
                 annotations = _early_annotations(base) or _resolve_annotations(base)
-                for name, declaration in base._own_fields.items():
+                for name, declaration in base.declared_fields.items():
                     if name not in specs:
                         specs[name] = _make_spec(base, name, annotations[name], declaration)
             cls._specs = specs
@@ -133,32 +135,32 @@ class Block:
     def lookup(cls, name: str, imported: Collection[type] = ()) -> type[Self]:
         """The family's class of that name (class name, snake_case name or alias), see `Family.lookup`. Raises
         UsageError, with a suggestion where there is none."""
-        assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return cls._family.lookup(name, imported)
+        assert cls.family_registry is not None, f"{cls.__name__} belongs to no family"
+        return cls.family_registry.lookup(name, imported)
 
     @classmethod
     def type_name(cls) -> str:
         """The class's name by which tables and files know it; with its module where the name alone is that of a class
         of the package."""
-        return cls.__name__ if cls._family is None else cls._family.type_name(cls)
+        return cls.__name__ if cls.family_registry is None else cls.family_registry.type_name(cls)
 
     @classmethod
     def name_in_text(cls, as_word: bool = False) -> str:
         """The class's name in a text that is written, see `Family.name_in_text`."""
-        assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return cls._family.name_in_text(cls, as_word)
+        assert cls.family_registry is not None, f"{cls.__name__} belongs to no family"
+        return cls.family_registry.name_in_text(cls, as_word)
 
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
         """The concrete classes of the family below this class, by class name, sorted."""
-        assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return {name: c for name, c in cls._family.members().items() if issubclass(c, cls)}
+        assert cls.family_registry is not None, f"{cls.__name__} belongs to no family"
+        return {name: c for name, c in cls.family_registry.members().items() if issubclass(c, cls)}
 
     @classmethod
     def member_names(cls) -> list[str]:
         """The class names of the whole family, sorted; unlike `members` it imports nothing."""
-        assert cls._family is not None, f"{cls.__name__} belongs to no family"
-        return cls._family.member_names()
+        assert cls.family_registry is not None, f"{cls.__name__} belongs to no family"
+        return cls.family_registry.member_names()
 
     @classmethod
     def from_name(cls, name: str) -> Self:
@@ -174,7 +176,7 @@ class Block:
 
     def __init__(self, *args: Any, **kwargs: Any):
         cls = type(self)
-        if cls.abstract and cls._family is not None:
+        if cls.abstract and cls.family_registry is not None:
             raise UsageError(f"{cls.__name__} is the root of a family: use one of {', '.join(cls.members())}.")
         specs = cls.specs()
         name_arguments(cls, args, kwargs)

@@ -216,7 +216,7 @@ class FamilyMember(FieldType):
 
     @property
     def _name(self) -> str:
-        return str(vars(self.root).get("display_name") or self.root._family.name)
+        return str(vars(self.root).get("display_name") or self.root.family_registry.name)
 
     def describe(self) -> str:
         name = self._name
@@ -242,12 +242,12 @@ class FamilyMember(FieldType):
 
     def _adopted(self, name: str) -> FamilyMember | None:
         """The other family that a name is taken from, None where it is a name of this one, or of none."""
-        family: Family = self.root._family
+        family: Family = self.root.family_registry
         other = self.root.adopted_root
-        return FamilyMember(other) if other and family.find(name) is None and other._family.find(name) else None
+        return FamilyMember(other) if other and family.find(name) is None and other.family_registry.find(name) else None
 
     def _class(self, name: str, imported: Collection[type] = ()) -> Any:
-        family: Family = self.root._family
+        family: Family = self.root.family_registry
         if family.has(name, self.root):
             try:
                 return family.lookup(name, imported, self.root)
@@ -321,7 +321,7 @@ class FamilyMemberList(FieldType):
     repeatable = True
 
     def describe(self) -> str:
-        return f"a list of {self.member.root._family.name}s"
+        return f"a list of {self.member.root.family_registry.name}s"
 
     def label(self) -> str:
         return f"list of {self.member.label()}s"

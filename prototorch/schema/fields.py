@@ -113,8 +113,8 @@ def _resolve_annotation(annotation: Any, bounds: Bounds, where: str) -> FieldTyp
         return simple[annotation]
     if isinstance(annotation, FieldType):
         return annotation
-    if isinstance(annotation, type) and hasattr(annotation, "_family"):
-        return FamilyMember(annotation) if annotation._family is not None else NestedBlock(annotation)
+    if isinstance(annotation, type) and hasattr(annotation, "family_registry"):
+        return FamilyMember(annotation) if annotation.family_registry is not None else NestedBlock(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         custom = [extra for extra in args[1:] if isinstance(extra, FieldType)]

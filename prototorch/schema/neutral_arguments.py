@@ -67,7 +67,7 @@ def positional_names(cls: Any) -> tuple[str, ...]:
     for base in cls.__mro__:
         if vars(base).get("positional") is not None:
             return tuple(base.positional)
-        if vars(base).get("_own_fields"):
+        if vars(base).get("declared_fields"):
             break
     for base in cls.__mro__:
         keyword_only.update(vars(base).get("keyword_only", ()))

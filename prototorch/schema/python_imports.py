@@ -130,7 +130,7 @@ def register_layers(module: ModuleType, name: str) -> list[type[Block]]:
             continue
         adapter = next((one for one in load_extensions(ClassAdapter) if issubclass(value, one.base)), None)
         if issubclass(value, Block):
-            if value._family is not None and not value.abstract:
+            if value.family_registry is not None and not value.abstract:
                 blocks.append(value)
         elif adapter is not None and not value.__name__.startswith("_"):
             blocks.append(adapter.make(value))

@@ -132,10 +132,10 @@ def _word_of(value: Any) -> str | None:
 
 def _short_name(metric: Any) -> Value | None:
     """A metric whose name is one of its short names, as that word."""
-    if not isinstance(metric, Metric) or Metric._family is None:
+    if not isinstance(metric, Metric) or Metric.family_registry is None:
         return None
     name = vars(metric)["name"]
-    short = Metric._family.find(name) is type(metric) and [f.name for f in metric.to_fields()] == ["name"]
+    short = Metric.family_registry.find(name) is type(metric) and [f.name for f in metric.to_fields()] == ["name"]
     return Word(name) if short else None
 
 

@@ -48,7 +48,7 @@ _runners: WeakSet[StepRunner] = WeakSet()
 def _reset_locks_after_fork() -> None:
     """A forked child has none of the threads that may have held a lock."""
     for runner in _runners:
-        runner._make_locks()
+        runner.make_locks()
 
 
 if hasattr(os, "register_at_fork"):
@@ -88,10 +88,11 @@ class StepRunner(FitState):
         self._deferred = DeferredActions()
         self._unread_logs: LazyLogs | None = None
         self._precompilation: BackgroundCompilation | None = None
-        self._make_locks()
+        self.make_locks()
         _runners.add(self)
 
-    def _make_locks(self) -> None:
+    def make_locks(self) -> None:
+        """Make new locks, which nothing holds: at first, and in a forked child."""
         self.lock, self.evaluation_lock = threading.RLock(), threading.RLock()
         self._claim_lock = threading.Lock()
 

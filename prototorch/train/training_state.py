@@ -141,7 +141,7 @@ def _check_callback(saved: Mapping[str, Any], path: str, state: Mapping[str, Any
 
 def _class_with_schema(name: str) -> Any:
     """The class of that name, where the class that defines its `state` declares what it saves."""
-    family = Callback._family
+    family = Callback.family_registry
     assert family is not None
     cls = family.find(name)
     owner = next((c for c in cls.__mro__ if "state" in vars(c)), None) if cls is not None else None

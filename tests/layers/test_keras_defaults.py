@@ -76,7 +76,7 @@ def test_defaults_are_those_of_keras():
     assert len(list(arguments())) > 300
 
 
-FUNCTIONS = sorted(n for n in ALL_OBJECTS_DICT if n in ActivationLayer._family.names())
+FUNCTIONS = sorted(n for n in ALL_OBJECTS_DICT if n in ActivationLayer.family_registry.names())
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -38,7 +38,7 @@ def pairs():
                 yield ours, [p for p in parameters if p.kind not in VARIADIC]
 
 
-PAIRS = [pytest.param(*pair, id=f"{pair[0]._family.name}-{pair[0].__name__}") for pair in pairs()]
+PAIRS = [pytest.param(*pair, id=f"{pair[0].family_registry.name}-{pair[0].__name__}") for pair in pairs()]
 
 
 @pytest.mark.parametrize(("ours", "parameters"), PAIRS)
@@ -210,7 +210,9 @@ def test_every_short_name_of_a_loss_or_metric_is_known():
 
     for objects, root in ((LOSSES, pt.losses.Loss), (METRICS, pt.metrics.Metric)):
         short = [name for name, value in objects.items() if name != getattr(value, "__name__", "")]
-        names = root._family.names()
+        names = root.family_registry.names()
         ours = {name for name in short if any(c.__name__ in names for c in (objects[name],) if inspect.isclass(c))}
         assert {n for n in ours if n not in names} == set()
-    assert {"bce", "mse", "mae", "mape", "msle", "kld", "BCE", "MSE", "KLD"} <= set(pt.losses.Loss._family.names())
+    assert {"bce", "mse", "mae", "mape", "msle", "kld", "BCE", "MSE", "KLD"} <= set(
+        pt.losses.Loss.family_registry.names()
+    )

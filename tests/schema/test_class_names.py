@@ -95,14 +95,14 @@ def test_a_class_that_is_defined_again_takes_the_place_of_the_old_one():
     again = layer_class("Blend", 5.0)
     assert pt.layers.Layer.lookup("blend") is again
     hidden = layer_class("Scale", 2.0), layer_class("Scale", 5.0)
-    assert pt.layers.Layer._family._namesakes["Scale"] == [hidden[1]]
+    assert pt.layers.Layer.family_registry._namesakes["Scale"] == [hidden[1]]
 
 
 def test_a_class_of_the_package_has_its_name_also_where_it_is_defined_after_a_users():
     class Shape(Block, family="shape"):
         pass
 
-    table: Family = Shape._family
+    table: Family = Shape.family_registry
     own = type("Round", (Shape,), {"__module__": "user_program"})
     assert table.lookup("round") is own
     package = type("Round", (Shape,), {"__module__": "prototorch.shapes"})

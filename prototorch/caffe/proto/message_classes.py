@@ -95,7 +95,7 @@ def wrap_message(message: Message) -> Any:
     """The object of its class that holds this message itself, no copy."""
     cls = message_class(message.type.name)
     made = cls.__new__(cls)
-    made._bind(message, None)
+    made.bind_message(message, None)
     return made
 
 

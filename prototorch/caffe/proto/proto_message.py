@@ -28,10 +28,12 @@ class ProtoMessage:
     message: Message
 
     def __init__(self, **values: Any):
-        self._bind(Message(self.type_name), None)
+        self.bind_message(Message(self.type_name), None)
         self.assign(values)
 
-    def _bind(self, message: Message, parent: tuple[ProtoMessage, str] | None) -> None:
+    def bind_message(self, message: Message, parent: tuple[ProtoMessage, str] | None) -> None:
+        """Hold this message itself. parent: the message, and the name of its field, that this one is set in before it
+        is written; None for a message that is part of no other, or is set already."""
         object.__setattr__(self, "message", message)
         object.__setattr__(self, "_parent", parent)
         object.__setattr__(self, "_children", {})
@@ -89,7 +91,7 @@ class ProtoMessage:
             return RepeatedMessages(self._own, field, wrap) if field.is_message else RepeatedScalars(self._own, field)
         child = wrap(self.message[field.name])
         if not self.message.has(field.name):
-            child._bind(child.message, (self, field.name))
+            child.bind_message(child.message, (self, field.name))
         return child
 
     def __setattr__(self, name: str, value: Any) -> None:

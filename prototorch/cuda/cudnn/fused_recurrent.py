@@ -103,7 +103,7 @@ def _backward_sequence(geometry: _FusedGeometry, products: Any, bias: KernelFn |
     total = geometry.steps * n
     counts = geometry.index(total), geometry.index(geometry.samples)
     states = (InputArg(geometry.first), InputArg(all_states), previous_states)
-    sequence.steps.append(grid_stride_launch(text, "before", total, *counts, *states))
+    sequence.steps.append(grid_stride_launch(text, "shift_states", total, *counts, *states))
     sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p.reshape(-1, width),))
     for j, d in enumerate(state_grads):
         args = geometry.index(n), InputArg(output_grad + 1 + j), d

@@ -183,7 +183,7 @@ def _backward_sequence(
     total = rows * units
     geometry.add(
         sequence,
-        "before",
+        "shift_states",
         total,
         geometry.index(total),
         geometry.index(samples),

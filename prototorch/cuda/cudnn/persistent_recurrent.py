@@ -56,7 +56,7 @@ def _register(name: str) -> None:
         alls = [OutputArg(0), *(OutputArg(1 + geometry.states + j) for j in range(geometry.states - 1))]
         outputs = [a for j in states for a in (alls[j], OutputArg(1 + j))]
         args = InputArg(0), InputArg(1), *geometry.extra, *first, *outputs
-        sequence.steps.append(geometry.launch(geometry.texts[0], "walk", *args))
+        sequence.steps.append(geometry.launch(geometry.texts[0], "recurrent_forward", *args))
         return sequence
 
     @kernel("cuda", f"{name}_grad", special=True)
@@ -87,10 +87,10 @@ def _backward_sequence(geometry: _PersistentGeometry, gate_product: KernelFn, we
     output_grad, total = all_states + geometry.states, rows * geometry.units
     counts = geometry.index(total), geometry.index(geometry.samples)
     boundary = InputArg(geometry.first), InputArg(all_states), previous_states
-    sequence.steps.append(grid_stride_launch(text, "before", total, *counts, *boundary))
+    sequence.steps.append(grid_stride_launch(text, "shift_states", total, *counts, *boundary))
     sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p,))
     args = geometry.index(u.size), InputArg(1), turned
-    sequence.steps.append(grid_stride_launch(text, "turn_weights", u.size, *args))
+    sequence.steps.append(grid_stride_launch(text, "transpose_weights", u.size, *args))
     states = [
         a
         for j in range(geometry.states)
@@ -98,7 +98,7 @@ def _backward_sequence(geometry: _PersistentGeometry, gate_product: KernelFn, we
                   OutputArg(2 + geometry.biased + j))
     ]  # fmt: skip
     rest = InputArg(output_grad), turned, OutputArg(0), dp
-    sequence.steps.append(geometry.launch(text, "walk_back", InputArg(0), p, *geometry.extra, *states, *rest))
+    sequence.steps.append(geometry.launch(text, "recurrent_backward", InputArg(0), p, *geometry.extra, *states, *rest))
     sequence.add_kernel(weights, (previous_states, dp), (OutputArg(1),))
     if bias is not None:
         sequence.add_kernel(bias, (dp,), (OutputArg(2),))

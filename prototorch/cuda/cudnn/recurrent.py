@@ -168,7 +168,7 @@ def _backward_sequence(
     total = geometry.steps * n
     first, all_states = InputArg(geometry.first), InputArg(first_all_states)
     counts = geometry.index(total), geometry.index(geometry.samples)
-    sequence.steps.append(grid_stride_launch(text, "before", total, *counts, first, all_states, previous_states))
+    sequence.steps.append(grid_stride_launch(text, "shift_states", total, *counts, first, all_states, previous_states))
     sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p.reshape(-1, geometry.gates * geometry.units),))
     state_grads = [device.empty(geometry.state.shape, kind) for _ in range(geometry.states)]
     for j, d in enumerate(state_grads):

@@ -23,9 +23,9 @@ FN double seen_at(const M* row, double i, double j) {
 // the pixel that is read for a coordinate of an axis
 FN i32 within(double at, i32 size) {
 #if MODE == 3
-    at = floor_rest(at, (double)size);
+    at = floor_mod(at, (double)size);
 #elif MODE == 2
-    at = floor_rest(at, 2.0 * size);
+    at = floor_mod(at, 2.0 * size);
     if (at >= size) at = 2.0 * size - 1 - at;
 #endif
     return at > 0 ? at < size - 1 ? (i32)at : size - 1 : 0;

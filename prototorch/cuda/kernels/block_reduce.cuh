@@ -15,7 +15,7 @@ template <class A> FN A block_max(A v, A* shared) {
     shared[threadIdx.x] = v;
     for (u32 half = blockDim.x / 2; half; half /= 2) {
         __syncthreads();
-        if (threadIdx.x < half) shared[threadIdx.x] = larger(shared[threadIdx.x], shared[threadIdx.x + half]);
+        if (threadIdx.x < half) shared[threadIdx.x] = max_nan(shared[threadIdx.x], shared[threadIdx.x + half]);
     }
     __syncthreads();
     return shared[0];

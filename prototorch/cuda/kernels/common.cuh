@@ -89,25 +89,25 @@ template <> struct arithmetic<f16> { typedef float type; };
 template <> struct arithmetic<bf16> { typedef float type; };
 
 // NaN wins, as in NumPy
-template <class A> FN A larger(A a, A b) { return a > b || a != a ? a : b; }
-template <class A> FN A smaller(A a, A b) { return a < b || a != a ? a : b; }
-template <class A> FN A sign_of(A a) { return a > (A)0 ? (A)1 : a < (A)0 ? (A)-1 : a; }
-FN u8 sign_of(u8 a) { return a > 0; }
-FN u16 sign_of(u16 a) { return a > 0; }
-FN u32 sign_of(u32 a) { return a > 0; }
-FN u64 sign_of(u64 a) { return a > 0; }
-template <class A> FN A size_of(A a) { return a < (A)0 ? -a : a; }
-FN float size_of(float a) { return fabsf(a); }
-FN double size_of(double a) { return fabs(a); }
-FN float floor_quotient(float a, float b) { return floorf(a / b); }
-FN double floor_quotient(double a, double b) { return floor(a / b); }
-template <class A> FN A floor_quotient(A a, A b) { A q = a / b; return q * b != a && (a < (A)0) != (b < (A)0) ? q - 1 : q; }
-FN float floor_rest(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-FN double floor_rest(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
-template <class A> FN A floor_rest(A a, A b) { A r = a % b; return r != 0 && (r < (A)0) != (b < (A)0) ? r + b : r; }
-FN float power_of(float a, float b) { return powf(a, b); }
-FN double power_of(double a, double b) { return pow(a, b); }
-template <class A> FN A power_of(A a, A b) { A r = 1; for (; b > (A)0; b >>= 1) { if (b & 1) r *= a; a *= a; } return r; }
+template <class A> FN A max_nan(A a, A b) { return a > b || a != a ? a : b; }
+template <class A> FN A min_nan(A a, A b) { return a < b || a != a ? a : b; }
+template <class A> FN A sign(A a) { return a > (A)0 ? (A)1 : a < (A)0 ? (A)-1 : a; }
+FN u8 sign(u8 a) { return a > 0; }
+FN u16 sign(u16 a) { return a > 0; }
+FN u32 sign(u32 a) { return a > 0; }
+FN u64 sign(u64 a) { return a > 0; }
+template <class A> FN A abs_of(A a) { return a < (A)0 ? -a : a; }
+FN float abs_of(float a) { return fabsf(a); }
+FN double abs_of(double a) { return fabs(a); }
+FN float floor_div(float a, float b) { return floorf(a / b); }
+FN double floor_div(double a, double b) { return floor(a / b); }
+template <class A> FN A floor_div(A a, A b) { A q = a / b; return q * b != a && (a < (A)0) != (b < (A)0) ? q - 1 : q; }
+FN float floor_mod(float a, float b) { float r = fmodf(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+FN double floor_mod(double a, double b) { double r = fmod(a, b); return r != 0 && (r < 0) != (b < 0) ? r + b : r; }
+template <class A> FN A floor_mod(A a, A b) { A r = a % b; return r != 0 && (r < (A)0) != (b < (A)0) ? r + b : r; }
+FN float pow_of(float a, float b) { return powf(a, b); }
+FN double pow_of(double a, double b) { return pow(a, b); }
+template <class A> FN A pow_of(A a, A b) { A r = 1; for (; b > (A)0; b >>= 1) { if (b & 1) r *= a; a *= a; } return r; }
 FN bool is_finite(float a) { return fabsf(a) < INF; }
 FN bool is_finite(double a) { return fabs(a) < (double)INF; }
 template <class A> FN bool is_nan(A a) { return a != a; }

@@ -29,7 +29,7 @@ def _lrn_source(x: Spec, attrs: dict[str, Any], pack: int = 1) -> str:
     macros: dict[str, str | int] = {"X": c_type(x), "C": x.shape[1], "SIZE": attrs["size"]}
     macros["STEP"] = 1 if x.layout else prod(x.shape[2:])
     macros["root_of"] = "rsqrt" if x.dtype == "float64" else "rsqrtf"
-    macros["POWER"] = _NEGATIVE_POWERS.get(attrs["beta"], f"power_of(base, (A)-{attrs['beta']!r})")
+    macros["POWER"] = _NEGATIVE_POWERS.get(attrs["beta"], f"pow_of(base, (A)-{attrs['beta']!r})")
     macros["INVERSE"] = "root_of(base) * root_of(base)" if attrs["beta"] in (0.5, 0.75) else "1 / base"
     macros.update({"PACK": pack, "ACTIVATION_MASK": int(attrs.get("through_relu", False))})
     return kernel_source("lrn", 2 * x.size, **macros)

@@ -89,7 +89,7 @@ KERNEL random_uniform(u64 n, const u64* key, X* out, u64 site, A low, A width, A
 #pragma unroll
         for (int e = 0; e < 8; e++) {
             const A unit = (A)((u32)(w.v[e / 2] >> 32 * (e % 2)) >> 8) * (A)5.9604644775390625e-8;
-            put(made[e / RUN].v[e % RUN], PLAIN ? unit : smaller(unit * width + low, below));
+            put(made[e / RUN].v[e % RUN], PLAIN ? unit : min_nan(unit * width + low, below));
         }
         if (b * 8 + 8 <= n) {
 #pragma unroll

@@ -92,7 +92,7 @@ def load_lines(kind: str, name: str, masked: bool) -> list[str]:
 def boundary_source(kind: str) -> str:
     """The text of what every walk back begins and ends with; ``kind`` is the type of what is added up."""
     return f"""// the first state before each step, time first; the gradients of the last states as numbers to add to
-KERNEL before(index n, index samples, const X* first, const X* all, X* out) {{
+KERNEL shift_states(index n, index samples, const X* first, const X* all, X* out) {{
     EACH(i, n) {{
         const index u = i % UNITS, b = i / UNITS % samples, place = i / UNITS / samples;
         out[i] = place ? all[(b * STEPS + place - 1) * UNITS + u] : first[b * UNITS + u];
@@ -108,7 +108,7 @@ KERNEL finish(index n, const {kind}* d, const X* through, X* out) {{
 @lru_cache(maxsize=256)
 def cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str,
           gate: str, largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
-    """The texts with the kernels of a walk forward (``step``) and back (``back``, ``before``); None where an
+    """The texts with the kernels of a walk forward (``step``) and back (``back``, ``shift_states``); None where an
     activation is not one of single elements. ``largest``: see `kernel_source`."""
     forward = trace_step(name, activation, gate, masked, dtype, False)
     backward = trace_step(name, activation, gate, masked, dtype, True)

@@ -27,8 +27,9 @@ FN A sum_parts(const A* partial, u32 e, u32 g, u32 out) {
 @lru_cache(maxsize=256)
 def persistent_cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str,
                             largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
-    """The texts with the kernels of all steps forward (``walk``) and back (``walk_back``, ``turn_weights``,
-    ``before``); None where an activation is not one of single elements. ``largest``: see `kernel_source`."""
+    """The texts with the kernels of all steps forward (``recurrent_forward``) and back (``recurrent_backward``,
+    ``transpose_weights``, ``shift_states``); None where an activation is not one of single elements. ``largest``: see
+    `kernel_source`."""
     forward = trace_step(name, activation, gate, masked, dtype, False)
     backward = trace_step(name, activation, gate, masked, dtype, True)
     if forward is None or backward is None:
@@ -63,7 +64,7 @@ def persistent_cell_sources(name: str, units: int, steps: int, dtype: str, maske
     ]
     stores += [f"if (place == STEPS - 1) put(last{j}[e], {r});" for j, r in enumerate(results)]
     one = f"""{macros}{_HEAD}
-KERNEL walk(index samples, u32 reverse, const X* x, const X* weights{extra},
+KERNEL recurrent_forward(index samples, u32 reverse, const X* x, const X* weights{extra},
             {", ".join(f"const X* first{j}" for j in each)}, {", ".join(f"X* all{j}, X* last{j}" for j in each)}) {{
     __shared__ A state[{states}][SAMPLES][UNITS], partial[SPLIT * SAMPLES * UNITS][GATES];
     {groups}
@@ -116,10 +117,10 @@ KERNEL walk(index samples, u32 reverse, const X* x, const X* weights{extra},
     ends = [f"put(dfirst{j}[e], state[{j}][sample][u]{f' + {through}' if j == 0 else ''});" for j in each]
     two = f"""{macros}{_HEAD}
 // weights [UNITS, GATES * UNITS] to [GATES * UNITS, UNITS]
-KERNEL turn_weights(index n, const X* weights, X* out) {{
+KERNEL transpose_weights(index n, const X* weights, X* out) {{
     EACH(i, n) out[i] = weights[i % UNITS * (GATES * UNITS) + i / UNITS];
 }}
-KERNEL walk_back(index samples, u32 reverse, const X* x, const X* p{extra},
+KERNEL recurrent_backward(index samples, u32 reverse, const X* x, const X* p{extra},
             {", ".join(f"const X* first{j}, const X* all{j}, const X* dlast{j}, X* dfirst{j}" for j in each)},
             const X* grad, const X* turned, X* dx, X* dp) {{
     __shared__ A state[{states}][SAMPLES][UNITS], gates[SAMPLES][GATES * UNITS], partial[SPLIT * SAMPLES * UNITS][1];

@@ -42,7 +42,7 @@ MAX_TOP_K = 1 << 10  # each of the largest elements is one pass over the row
 #: op -> (the combination of two values, the initial value for floats, the one for integers)
 _REDUCTIONS = {
     "sum": ("a + b", "0", "0"), "mean": ("a + b", "0", "0"), "prod": ("a * b", "1", "1"),
-    "max": ("larger(a, b)", "-INF", None), "min": ("smaller(a, b)", "INF", None),
+    "max": ("max_nan(a, b)", "-INF", None), "min": ("min_nan(a, b)", "INF", None),
     "all": ("a && b", "true", "true"), "any": ("a || b", "false", "false"),
 }  # fmt: skip
 _INT_MIN = {"int8": -(2**7), "int16": -(2**15), "int32": -(2**31), "int64": -(2**63)}

@@ -36,8 +36,8 @@ FN A row_sum(A v, A* of_warps) {
     return v;
 }
 FN A row_max(A v, A* of_warps) {
-    OVER_LANES(larger(v, other))
-    OVER_WARPS(larger(v, other))
+    OVER_LANES(max_nan(v, other))
+    OVER_WARPS(max_nan(v, other))
     return v;
 }
 // this thread's elements of a row; ``rest`` where there are none

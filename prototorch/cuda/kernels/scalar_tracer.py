@@ -36,7 +36,9 @@ class TracedScalar:
     def __init__(self, module: ScalarTracer, text: str, dtype: str):
         self.module, self.name, self.dtype = module, text, dtype
 
-    def _binary(self, sign: str, other: Any, swap: bool = False, dtype: str | None = None) -> TracedScalar:
+    def binary(self, sign: str, other: Any, swap: bool = False, dtype: str | None = None) -> TracedScalar:
+        """``self sign other``, with ``swap`` ``other sign self``. dtype: of the result, by default that of the
+        operands. Raises UntraceableError for an integer with a number that is none."""
         m = self.module
         if not isinstance(other, TracedScalar) and isinstance(other, float) and self.dtype not in _FLOATS:
             raise UntraceableError(f"{self.dtype} with the number {other}")
@@ -52,61 +54,61 @@ class TracedScalar:
         return m.emit(f"{sign}({one}, {two})", dtype or kind)
 
     def __add__(self, o):
-        return self._binary("+", o)
+        return self.binary("+", o)
 
     def __radd__(self, o):
-        return self._binary("+", o, True)
+        return self.binary("+", o, True)
 
     def __sub__(self, o):
-        return self._binary("-", o)
+        return self.binary("-", o)
 
     def __rsub__(self, o):
-        return self._binary("-", o, True)
+        return self.binary("-", o, True)
 
     def __mul__(self, o):
-        return self._binary("*", o)
+        return self.binary("*", o)
 
     def __rmul__(self, o):
-        return self._binary("*", o, True)
+        return self.binary("*", o, True)
 
     def __truediv__(self, o):
-        return self._binary("/", o)
+        return self.binary("/", o)
 
     def __rtruediv__(self, o):
-        return self._binary("/", o, True)
+        return self.binary("/", o, True)
 
     def __mod__(self, o):
-        return self._binary("floor_rest", o)
+        return self.binary("floor_mod", o)
 
     def __pow__(self, o):
-        return self._binary("power_of", o)
+        return self.binary("pow_of", o)
 
     def __rpow__(self, o):
-        return self._binary("power_of", o, True)
+        return self.binary("pow_of", o, True)
 
     def __and__(self, o):
-        return self._binary("&", o)
+        return self.binary("&", o)
 
     def __or__(self, o):
-        return self._binary("|", o)
+        return self.binary("|", o)
 
     def __lt__(self, o):
-        return self._binary("<", o, dtype="bool")
+        return self.binary("<", o, dtype="bool")
 
     def __le__(self, o):
-        return self._binary("<=", o, dtype="bool")
+        return self.binary("<=", o, dtype="bool")
 
     def __gt__(self, o):
-        return self._binary("<", o, True, dtype="bool")
+        return self.binary("<", o, True, dtype="bool")
 
     def __ge__(self, o):
-        return self._binary("<=", o, True, dtype="bool")
+        return self.binary("<=", o, True, dtype="bool")
 
     def __eq__(self, o):
-        return self._binary("==", o, dtype="bool")
+        return self.binary("==", o, dtype="bool")
 
     def __ne__(self, o):
-        return self._binary("!=", o, dtype="bool")
+        return self.binary("!=", o, dtype="bool")
 
     __hash__ = object.__hash__
 
@@ -256,9 +258,9 @@ class ScalarTracer:
         if name in _BINARY:
             sign, result = _BINARY[name]
             return lambda a, b: (
-                a._binary(sign, b, dtype=result)
+                a.binary(sign, b, dtype=result)
                 if isinstance(a, TracedScalar)
-                else self.as_scalar(a, b.dtype)._binary(sign, b, dtype=result)
+                else self.as_scalar(a, b.dtype).binary(sign, b, dtype=result)
             )
         raise UntraceableError(name)
 
@@ -266,7 +268,7 @@ class ScalarTracer:
 #: the array module's name -> C for float, for double
 _UNARY = {
     "exp": ("expf", "exp"), "expm1": ("expm1f", "expm1"), "log": ("logf", "log"), "log1p": ("log1pf", "log1p"),
-    "sqrt": ("sqrtf", "sqrt"), "abs": ("size_of", "size_of"), "sign": ("sign_of", "sign_of"),
+    "sqrt": ("sqrtf", "sqrt"), "abs": ("abs_of", "abs_of"), "sign": ("sign", "sign"),
     "floor": ("floorf", "floor"), "ceil": ("ceilf", "ceil"), "round": ("rintf", "rint"), "tanh": ("tanhf", "tanh"),
     "sin": ("sinf", "sin"), "cos": ("cosf", "cos"), "tan": ("tanf", "tan"), "asin": ("asinf", "asin"),
     "acos": ("acosf", "acos"), "atan": ("atanf", "atan"), "sinh": ("sinhf", "sinh"), "cosh": ("coshf", "cosh"),
@@ -276,8 +278,8 @@ _UNARY = {
 #: the array module's name -> C, and the result's type where it is not the inputs'
 _BINARY = {
     "add": ("+", None), "subtract": ("-", None), "multiply": ("*", None), "divide": ("/", None),
-    "floor_divide": ("floor_quotient", None), "remainder": ("floor_rest", None), "pow": ("power_of", None),
-    "maximum": ("larger", None), "minimum": ("smaller", None), "less": ("<", "bool"), "less_equal": ("<=", "bool"),
+    "floor_divide": ("floor_div", None), "remainder": ("floor_mod", None), "pow": ("pow_of", None),
+    "maximum": ("max_nan", None), "minimum": ("min_nan", None), "less": ("<", "bool"), "less_equal": ("<=", "bool"),
     "equal": ("==", "bool"), "not_equal": ("!=", "bool"),
 }  # fmt: skip
 

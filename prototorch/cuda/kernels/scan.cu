@@ -7,7 +7,7 @@ struct State { A v; i64 at; };
 #define PLACE(k) ((o * COUNT + (REVERSE ? COUNT - 1 - (k) : (k))) * INNER + inner)
 #if LOGARITHMS
 FN A log_sum(A a, A b) {
-    const A top = larger(a, b), gap = size_of(a - b);
+    const A top = max_nan(a, b), gap = abs_of(a - b);
     return a == b && !is_finite(b) ? top : top + LOG1P(EXP(-gap));
 }
 #endif
@@ -16,7 +16,7 @@ FN void step(State& s, A v, A factor, i64 at, bool first) {
     if (first) { s.v = v; s.at = at; return; }
     STEP
 }
-FN void walk(const X* x, const X* factors, X* y, i64* indices, State s, bool first, index o, index inner, index begin,
+FN void scan_range(const X* x, const X* factors, X* y, i64* indices, State s, bool first, index o, index inner, index begin,
              index end) {
     for (index k = begin; k < end; k++) {
         step(s, (A)get(x[PLACE(k)]), factors ? (A)get(factors[PLACE(k)]) : (A)0, (i64)k, first);
@@ -26,7 +26,7 @@ FN void walk(const X* x, const X* factors, X* y, i64* indices, State s, bool fir
     }
 }
 KERNEL scan(index n, const X* x, const X* factors, X* y, i64* indices) {
-    EACH(i, n) walk(x, factors, y, indices, State{(A)0, 0}, true, i / INNER, i % INNER, 0, COUNT);
+    EACH(i, n) scan_range(x, factors, y, indices, State{(A)0, 0}, true, i / INNER, i % INNER, 0, COUNT);
 }
 // states [outer, chunks, INNER]
 KERNEL scan_chunks(index n, index chunk, index chunks, const X* x, State* states) {
@@ -54,6 +54,6 @@ KERNEL scan_rest(index n, index chunk, index chunks, const X* x, const State* st
         const index inner = i % INNER, number = i / INNER % chunks, o = i / INNER / chunks;
         const index begin = number * chunk, end = begin + chunk < COUNT ? begin + chunk : COUNT;
         const State s = number ? states[i - INNER] : State{(A)0, 0};
-        walk(x, (const X*)0, y, indices, s, number == 0, o, inner, begin, end);
+        scan_range(x, (const X*)0, y, indices, s, number == 0, o, inner, begin, end);
     }
 }

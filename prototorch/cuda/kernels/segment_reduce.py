@@ -24,7 +24,7 @@ __all__ = ["REDUCTIONS", "segment_reduce"]
 CHUNK = 64  #: neighbouring rows that one thread reduces
 LAST_CHUNK = 128  #: rows that one thread reduces where nothing is left to do in parallel
 #: how two values of one key are joined, in C
-REDUCTIONS = {"set": "b", "sum": "a + b", "prod": "a * b", "amax": "larger(a, b)", "amin": "smaller(a, b)"}
+REDUCTIONS = {"set": "b", "sum": "a + b", "prod": "a * b", "amax": "max_nan(a, b)", "amin": "min_nan(a, b)"}
 _BOOL = {"set": "b", "sum": "a | b", "prod": "a & b", "amax": "a | b", "amin": "a & b"}
 
 

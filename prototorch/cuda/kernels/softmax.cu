@@ -11,7 +11,7 @@ FN index first_of(index row, i32 n) { return row / INNER * INNER * n + row % INN
 
 FN A top_of(const X* x, i32 n, A* shared) {
     A top = -INF;
-    EACH_K(k) top = larger(top, (A)get(x[(index)k * INNER]));
+    EACH_K(k) top = max_nan(top, (A)get(x[(index)k * INNER]));
     return block_max(top, shared);
 }
 FN A total_of(const X* x, i32 n, A top, A* shared) {
@@ -61,7 +61,7 @@ KERNEL attend(index rows, i32 n, const X* x, X* y, A scale, i32 queries, i32 hea
         const bool* seen = mask ? mask + row / queries / heads * m0 + row / queries % heads * m1 + query * m2 : mask;
         A top = -INF;
 #define SCORE(k) (k <= last && (!mask || seen[k * m3]) ? (A)get(from[k]) * scale : (A)-1e9f)
-        EACH_K(k) top = larger(top, SCORE(k));
+        EACH_K(k) top = max_nan(top, SCORE(k));
         top = block_max(top, shared);
         A total = 0;
         EACH_K(k) total += exp_of(SCORE(k) - top);

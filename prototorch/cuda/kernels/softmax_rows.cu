@@ -7,7 +7,7 @@ FN double log_of(double v) { return log(v); }
 FN A largest_of(const A (&v)[VALUES], A* of_warps) {
     A top = -INF;
 #pragma unroll
-    for (int j = 0; j < VALUES; j++) top = larger(top, v[j]);
+    for (int j = 0; j < VALUES; j++) top = max_nan(top, v[j]);
     return row_max(top, of_warps);
 }
 // v becomes exp(v - top), which is 0 where the row has no element; their sum

@@ -15,8 +15,8 @@ def temporary_definitions() -> Iterator[None]:
     ops = dict(OPS)
     with ExitStack() as stack:
         for root in Block.__subclasses__():
-            if root._family is not None:
-                stack.enter_context(root._family.temporary_members())
+            if root.family_registry is not None:
+                stack.enter_context(root.family_registry.temporary_members())
         try:
             yield
         finally:

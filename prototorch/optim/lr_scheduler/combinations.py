@@ -28,6 +28,14 @@ class _Schedulers(LRScheduler):
                 raise UsageError(f"schedule {number} belongs to another optimizer")
         self.optimizer, self._schedulers = optimizer, schedulers
 
+    def undo_first_steps(self) -> None:
+        """Undo the first steps of the schedules, which they have made when they were made."""
+        for scheduler in self._schedulers:
+            if isinstance(scheduler, _Schedulers):
+                scheduler.undo_first_steps()
+            else:
+                scheduler.last_epoch -= 1
+
     def state_dict(self) -> dict[str, Any]:
         """As `LRScheduler.state_dict`, with those of the schedules."""
         return {**super().state_dict(), "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
@@ -58,7 +66,7 @@ class SequentialLR(_Schedulers):
         self._milestones, self.last_epoch = milestones, last_epoch + 1
         for group in optimizer.param_groups:
             set_rate(group, group["initial_lr"])
-        _go_back(schedulers)
+        self.undo_first_steps()
         self.restart()
 
     def restart(self) -> None:
@@ -104,15 +112,6 @@ class ChainedScheduler(_Schedulers):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = rates_of(self.optimizer)
-
-
-def _go_back(schedulers: Sequence[LRScheduler]) -> None:
-    """Undo the first steps of schedules, which they have made when they were made."""
-    for scheduler in schedulers:
-        if isinstance(scheduler, _Schedulers):
-            _go_back(scheduler._schedulers)
-        else:
-            scheduler.last_epoch -= 1
 
 
 def _refuse_epoch(scheduler: LRScheduler, epoch: Any) -> None:

@@ -59,13 +59,13 @@ def test_a_walk_forward_and_back(device, monkeypatch, choice, name, attrs, rever
     attrs = {**attrs, "reverse": reverse, "masked": masked}
     device.launched.clear()
     outputs = check_kernel(device, name, inputs, attrs, rtol=1e-4, atol=1e-5)
-    assert device.launched == (["step"] * 3 if each_step else ["walk"])
+    assert device.launched == (["step"] * 3 if each_step else ["recurrent_forward"])
     after = [outputs[0], *outputs[1 + op.states :]]
     grads = [random_array(*a.shape, seed=9 + j) for j, a in enumerate(outputs[: 1 + op.states])]
     device.launched.clear()
     check_kernel(device, f"{name}_grad", [*inputs, *after, *grads], attrs, rtol=1e-4, atol=2e-5)
     assert device.launched.count("back") == (3 if each_step else 0)
-    assert device.launched.count("walk_back") == (0 if each_step else 1)
+    assert device.launched.count("recurrent_backward") == (0 if each_step else 1)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
