@@ -56,6 +56,7 @@ def uses(kind: str) -> list[str]:
 def test_the_files_work_as_the_page_shows(tmp_path):
     for name in ("prototorch", "models", "grammars"):
         shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)  # a checkout: an installed package trusts its table of names
     for path, code in FILES:
         assert not (tmp_path / path).exists(), path
         (tmp_path / path).write_text(code, encoding="utf-8")

@@ -29,6 +29,8 @@ __all__ = [
 class KerasRow(Counterpart):
     """A layer of Keras 3 and ours, or a family.
 
+    since: the first version of Keras 3 that has it, where that is not 3.0.
+
     The class in Keras:
     old_names: of classes in older versions -> their names today. names_in_weight_files: what else a file of weights
     calls the class -> the name today. also_read: further classes of Keras that are this layer here.
