@@ -26,10 +26,7 @@ ROWS = CounterpartRows(
         KerasRow(layers=(layers.GaussianDropout,), old_arguments={"p": "rate"}),
         KerasRow(layers=(layers.AlphaDropout,), old_arguments={"p": "rate"}, since="3.1"),
         KerasRow(
-            layers=(layers.GaussianNoise,),
-            old_arguments={"sigma": "stddev"},
-            write=_check_stddev,
-            passes_order=True,
+            layers=(layers.GaussianNoise,), old_arguments={"sigma": "stddev"}, write=_check_stddev, passes_order=True
         ),
         KerasRow(
             layers=(layers.SpatialDropout1D,),
