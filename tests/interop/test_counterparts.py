@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -198,6 +199,13 @@ def test_a_class_of_keras_has_one_row_and_a_class_of_ours_too():
     old = [name for row in keras_rows() for name in row.old_names]
     for one in (names, classes, functions, old):
         assert len(one) == len(set(one))
+
+
+def test_the_page_tells_the_layers_that_an_older_keras_lacks():
+    page = (PACKAGE.parent / "docs" / "weights.md").read_text(encoding="utf-8")
+    for row in keras_rows():
+        for layer in row.layers if row.since else ():
+            assert re.search(rf"`{layer.__name__}`[^()]*\(since {row.since}\)", page), layer
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))

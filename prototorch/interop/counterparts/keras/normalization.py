@@ -66,6 +66,6 @@ ROWS = CounterpartRows(
             read=_read_norm,
             left_out=_READ_HERE,
         ),
-        KerasRow(layers=(layers.RMSNormalization,), weights=same_weights("scale"), write=_write_one_axis),
+        KerasRow(layers=(layers.RMSNormalization,), weights=same_weights("scale"), write=_write_one_axis, since="3.9"),
     ),
 )

@@ -27,6 +27,6 @@ ROWS = CounterpartRows(
             layers=(layers.GlobalAveragePooling1D, layers.GlobalAveragePooling2D, layers.GlobalAveragePooling3D),
             old_names={"GlobalAvgPool1D": "GlobalAveragePooling1D", "GlobalAvgPool2D": "GlobalAveragePooling2D"},
         ),
-        KerasRow(layers=(layers.AdaptiveAveragePooling2D,), data_format="channels_first"),
+        KerasRow(layers=(layers.AdaptiveAveragePooling2D,), data_format="channels_first", since="3.13"),
     ),
 )

@@ -9,8 +9,7 @@ ROWS = CounterpartRows(
     system="keras",
     rows=(
         KerasRow(
-            name="Lambda",
-            reason="it holds a program of Python, which is not run: replace it by a layer before saving",
+            name="Lambda", reason="it holds a program of Python, which is not run: replace it by a layer before saving"
         ),
         KerasRow(
             name="TFOpLambda",

@@ -23,12 +23,10 @@ ROWS = CounterpartRows(
     system="keras",
     rows=(
         KerasRow(layers=(layers.Dropout,), old_arguments={"p": "rate"}, passes_order=True),
-        KerasRow(layers=(layers.GaussianDropout, layers.AlphaDropout), old_arguments={"p": "rate"}),
+        KerasRow(layers=(layers.GaussianDropout,), old_arguments={"p": "rate"}),
+        KerasRow(layers=(layers.AlphaDropout,), old_arguments={"p": "rate"}, since="3.1"),
         KerasRow(
-            layers=(layers.GaussianNoise,),
-            old_arguments={"sigma": "stddev"},
-            write=_check_stddev,
-            passes_order=True,
+            layers=(layers.GaussianNoise,), old_arguments={"sigma": "stddev"}, write=_check_stddev, passes_order=True
         ),
         KerasRow(
             layers=(layers.SpatialDropout1D,),

@@ -29,6 +29,8 @@ __all__ = [
 class KerasRow(Counterpart):
     """A layer of Keras 3 and ours, or a family.
 
+    since: the first version of Keras 3 that has it, where that is not 3.0.
+
     The class in Keras:
     old_names: of classes in older versions -> their names today. names_in_weight_files: what else a file of weights
     calls the class -> the name today. also_read: further classes of Keras that are this layer here.
@@ -44,10 +46,10 @@ class KerasRow(Counterpart):
 
     Arguments:
     old_arguments: of older versions -> today's. call_fields: fields that are arguments of the call there, by Keras'
-    names. keeps_constraints: whether the axes of the weights that
-    constraints speak of are ours. write: ``(layer, config)`` changes the arguments that have another form there.
-    instead: ``(layer)`` gives the layer of ours that is written for it. call: ``(layer, inputs)`` gives positional and
-    named arguments of the call; None: one input, or a list.
+    names. keeps_constraints: whether the axes of the weights that constraints speak of are ours. write: ``(layer,
+    config)`` changes the arguments that have another form there. instead: ``(layer)`` gives the layer of ours that is
+    written for it. call: ``(layer, inputs)`` gives positional and named arguments of the call; None: one input, or a
+    list.
 
     Reading:
     read: ``(site)`` adds our layers for a call and gives their outputs; None: as follows from our class.
