@@ -11,13 +11,14 @@ import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
-from prototorch.data.safe_io import printable_path, read_lines
+from prototorch.data.safe_io import printable_path, read_head, read_lines
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["column_index", "read_csv", "read_rows"]
+__all__ = ["column_index", "first_row", "read_csv", "read_rows"]
 
 MAX_COLUMNS = 1 << 20
 MAX_LINE_BYTES = 1 << 24
+MAX_HEAD_BYTES = 1 << 20  # in which a header is searched for
 
 
 def read_csv(
@@ -122,6 +123,26 @@ def read_rows(
     if not rows:
         raise DataError(f"{name}: is empty")
     return rows, lines
+
+
+def first_row(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
+    """The cells of a table's first row, and whether they are a header; no cells of what is no table.
+
+    Only the beginning of the file is read.
+    """
+    head = read_head(path, MAX_HEAD_BYTES)
+    try:
+        text = (head if len(head) < MAX_HEAD_BYTES else head[: head.rfind(b"\n")]).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return (), False
+    lines = [line for line in text.splitlines() if line.strip()][:2]
+    if not lines or "\0" in text:
+        return (), False
+    try:
+        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
+    except csv.Error:
+        return (), False
+    return tuple(cell.strip() for cell in rows[0]), _find_header(rows, False) is not None
 
 
 def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:

@@ -301,6 +301,7 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
         model.compile_block = None
     model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
                                   if i.name in saved.input_ranges}  # fmt: skip
+    model.table_columns = saved.table_columns
     for name, array in saved.arrays.items():
         if with_training or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):
             model.variables.create(name, array, own=True)

@@ -15,6 +15,7 @@ import numpy as np
 from prototorch import train
 from prototorch.data import pipeline
 from prototorch.data.read_limits import ReadLimits
+from prototorch.data.table_columns import TableColumns
 from prototorch.engine.backends.devices import backend_for
 from prototorch.engine.storage import checkpoint
 from prototorch.engine.storage.load_report import LoadReport
@@ -40,6 +41,7 @@ from prototorch.model.structure import (
     part_of,
     share_inner_weights,
     share_weights,
+    trained_columns,
     unfreeze_in,
 )
 from prototorch.model.weights import (
@@ -122,6 +124,7 @@ class Model:
         self._trainer: Trainer | None = None
         self._weight_specs: dict[str, WeightSpec] | None = None
         self.history: History | None = None
+        self.table_columns = TableColumns()  # of the data that it was trained on
         self.read_limits: ReadLimits | None = None  # of a saved model, on the data that it names
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -438,6 +441,7 @@ class Model:
                 source, validation_source, fit_sources(block), signature
             )
             self.fit_block = record_class_names(self.fit_block, columns)
+            self.table_columns = columns.table_columns() or self.table_columns
             training = columns.batches(block.batch_size, training=True, shuffle=block.shuffle)
             self._build(training.input_specs)
             self.input_ranges.begin_training(training.dataset)
@@ -550,8 +554,10 @@ class Model:
         trainer = self.trainer
         if self._signature is None or self._signature[0] is not trainer:
             self._signature = trainer, train.model_signature(trainer.plan_cache, trainer.preprocessor)
-        signature = self._signature[1]
-        return signature if self.read_limits is None else replace(signature, limits=self.read_limits)
+        signature, table = self._signature[1], trained_columns(self.table_columns, self.fit_block)
+        if self.read_limits is None and not table.features:
+            return signature
+        return replace(signature, limits=self.read_limits, table=table)
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
@@ -629,7 +635,8 @@ class Model:
         _ = self.weights
         self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
-        checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges)
+        checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges,
+                        self.table_columns)  # fmt: skip
 
     @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
     def save_weights(self, path: str | PathLike[str]) -> None:
@@ -637,7 +644,8 @@ class Model:
         check_path(path)
         _ = self.weights
         self._check_before_save(path)
-        checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges)
+        checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges,
+                        self.table_columns)  # fmt: skip
 
     def _check_before_save(self, path: str | PathLike[str]) -> None:
         """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from prototorch.data.table_columns import TableColumns
 from prototorch.eager.layer_call import adopt_eager_weights
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import LayerNode, Net
@@ -31,6 +32,7 @@ __all__ = [
     "part_of",
     "share_inner_weights",
     "share_weights",
+    "trained_columns",
     "unfreeze_in",
 ]
 
@@ -86,6 +88,15 @@ def class_names(net: Net, block: Fit | None) -> tuple[str, ...]:
     """The names of the classes: those of the data that the model was trained on, else of its weight set."""
     names = () if block is None or block.data is None else tuple(block.data.classes)
     return names or net.class_names
+
+
+def trained_columns(recorded: TableColumns, block: Fit | None) -> TableColumns:
+    """The names of the columns that a model was trained on: those that its training has recorded, else those that the
+    data of its fit block name, as in files of older versions."""
+    data = None if block is None else block.data
+    if recorded.features or data is None or not all(isinstance(name, str) for name in data.features):
+        return recorded
+    return TableColumns(tuple(map(str, data.features)), tuple(name for name in data.label if isinstance(name, str)))
 
 
 def attribute_error(cls: type, name: str) -> AttributeError:

@@ -12,6 +12,7 @@ from prototorch.data.pipeline.bound import BoundColumns
 from prototorch.data.pipeline.checked import CheckedColumns
 from prototorch.data.pipeline.column_match import ColumnMatch, Feeding
 from prototorch.data.pipeline.signature import ModelSignature
+from prototorch.data.table_columns import TableColumns
 from prototorch.errors import UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
@@ -32,6 +33,11 @@ class Columns:
     feeding: Feeding = field(default_factory=Feeding)
     validation: Dataset | None = None
     block: Data | None = None
+
+    def table_columns(self) -> TableColumns | None:
+        """The names of the columns that the input and the target of a table consist of; None without names."""
+        names = self.dataset.feature_names
+        return TableColumns(names, self.dataset.target_names) if names else None
 
     def split(self, fraction: float, seed: int | None) -> Columns:
         """The data without a share of them, which is for validation; arguments as of `Dataset.split`.

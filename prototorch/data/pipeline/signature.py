@@ -12,11 +12,12 @@ import numpy as np
 from prototorch.data.dataset import Dataset
 from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextInput, TextKind
 from prototorch.spec import Spec
 from prototorch.text.source import Span
 
-__all__ = ["IndexRange", "LearnedOutput", "ModelSignature", "Shape", "TableColumns", "TargetSpec"]
+__all__ = ["IndexRange", "LearnedOutput", "ModelSignature", "Shape", "TargetSpec"]
 
 Shape = tuple[int | None, ...]
 
@@ -73,15 +74,6 @@ class LearnedOutput:
 
 
 @dataclass(frozen=True)
-class TableColumns:
-    """The names of a table's columns that a model was trained on: of those of its input, in order, and of its target.
-    Both empty: the columns had no names."""
-
-    features: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class ModelSignature:
     """What a model expects of data.
 
@@ -118,7 +110,7 @@ class ModelSignature:
     text_kind: Callable[[], TextKind | None]
     cover_size: tuple[int, int] | None = None
     image: ImageReader = field(default_factory=ImageReader)
-    table: TableColumns = TableColumns()
+    table: TableColumns = field(default_factory=TableColumns)
     seed: int = 0
     limits: ReadLimits | None = None
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
 from prototorch.data.array_conversion import as_dataset, is_stream
+from prototorch.data.csv_reader import first_row
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
+from prototorch.data.frames import is_frame, read_frames
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
 from prototorch.data.read_limits import ReadLimits
+from prototorch.data.sources import find_source
 from prototorch.data.stream import BatchStream
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextInput
 from prototorch.errors import UsageError
 from prototorch.layers.tokenizer import as_texts
@@ -29,8 +33,9 @@ __all__ = ["DataSource", "FitSources", "encode_texts", "open_fit_data"]
 class DataSource:
     """Samples as they were given, with their targets and weights.
 
-    x: arrays, or lists or dicts of them by input; a `Data` block, the name or path of a data source; a `Dataset`; or
-    batches. steps: the batches of an epoch of a stream, None where it ends by itself.
+    x: arrays, or lists or dicts of them by input; a table of pandas or polars, which is read by names; a `Data` block,
+    the name or path of a data source; a `Dataset`; or batches.
+    steps: the batches of an epoch of a stream, None where it ends by itself.
     """
 
     x: Any
@@ -78,11 +83,14 @@ class DataSource:
     def arrays(self, signature: ModelSignature, learn: bool = False) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
         names, else of its output; an output whose target is an input has none. learn: as for `columns`."""
-        x, names = self.x, tuple(signature.inputs)
+        x, y, names, table = self.x, self.y, tuple(signature.inputs), TableColumns()
+        if is_frame(x) or is_frame(y):
+            x, y, table = read_frames(x, y, signature)
         if signature.text_names:
             x = encode_texts(signature.texts, names, x, learn)
-        dataset = as_dataset(x, self.y, self.sample_weight, inputs=names, outputs=signature.outputs)
+        dataset = as_dataset(x, y, self.sample_weight, inputs=names, outputs=signature.outputs)
         dataset.mark_sequences([name for name in signature.text_names if name in dataset.columns])
+        dataset.feature_names, dataset.target_names = table.features, table.labels
         return dataset
 
 
@@ -90,6 +98,8 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     """The columns of a data block, with its own validation data. limits: on the files that it names; learn: as for
     `DataSource.columns`. Raises DataError, ResourceError, UsageError, with the place of the source in the text."""
     shape, cover, block = signature.input_shape, signature.cover_size, data
+    with located(find_span(block, "source")):
+        data = _by_trained_names(data, signature.table, limits)
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
@@ -97,6 +107,22 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
             shape, signature.seed, limits, signature.texts(), learn, signature.text_kind()
         )
     return Columns(signature, train, Feeding(data.loader_options()), validation, block)
+
+
+def _by_trained_names(data: Data, table: TableColumns, limits: ReadLimits | None) -> Data:
+    """The block of a table with a header, and the columns that the model was trained on, where it names no others.
+
+    Raises as `find_source`.
+    """
+    if not table.features or data.features or data.label:
+        return data
+    path = find_source(data.source, limits, data.text_folder)
+    if path is None or not path.is_file():
+        return data
+    cells, is_header = first_row(path)
+    if not (is_header or set(table.features) <= set(cells)):
+        return data
+    return data.replace(features=list(table.features), label=list(table.labels))
 
 
 @dataclass(frozen=True)
@@ -123,10 +149,12 @@ def open_fit_data(
         if declared.data is None:
             raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
         training = _open_data(declared.data, signature, signature.limits, learn=True)
+        signature = replace(signature, table=training.table_columns() or signature.table)
         if validation is None and declared.validation is not None:
             return training, _open_data(declared.validation, signature, signature.limits)
     else:
         training = source.columns(signature, learn=True)
+        signature = replace(signature, table=training.table_columns() or signature.table)
     if validation is not None:
         return training, validation.columns(signature)
     if declared.validation_split:
@@ -175,7 +203,7 @@ def _stream_targets(signature: ModelSignature) -> dict[str, TargetSpec]:
 
 def _is_stream(x: Any) -> bool:
     """Whether x gives batches: also an object that only has ``__iter__``, such as other libraries' loaders."""
-    if isinstance(x, Dataset | Data):
+    if isinstance(x, Dataset | Data) or is_frame(x):
         return False
     is_array_like = hasattr(x, "__array__") or isinstance(
         x, list | tuple | Mapping | str | bytes | bytearray | memoryview

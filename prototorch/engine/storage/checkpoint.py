@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.value_ranges import ValueRange
 from prototorch.engine.storage import container
 from prototorch.engine.storage.atomic_write import remove_orphans
@@ -42,16 +43,18 @@ FORMAT_VERSION = 1
 @dataclass(frozen=True)
 class Checkpoint:
     """The content of a file: ``arrays`` by variable name; ``training``, the training state or None; ``input_ranges``,
-    the ranges of the training data by input."""
+    the ranges of the training data by input; table_columns: the names of the columns of the training data."""
 
     text: str
     arrays: dict[str, np.ndarray]
     training: dict[str, Any] | None
     input_ranges: dict[str, ValueRange]
+    table_columns: TableColumns
 
 
 def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None,
-         input_ranges: Mapping[str, ValueRange] | None = None) -> None:  # fmt: skip
+         input_ranges: Mapping[str, ValueRange] | None = None,
+         table_columns: TableColumns | None = None) -> None:  # fmt: skip
     """Write a model atomically: an existing file is replaced only by a complete new one.
 
     Without ``training`` only the weights are written. What processes that were killed while they wrote into this folder
@@ -73,6 +76,8 @@ def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], tra
             ) from None
     if input_ranges:
         meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
+    if table_columns is not None and table_columns.features:
+        meta["table_columns"] = json.dumps(table_columns.to_json())
     container.write(path, arrays, meta)
     remove_orphans(os.path.dirname(os.path.abspath(path)))
 
@@ -135,7 +140,13 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
         input_ranges = {name: ValueRange.from_json(value) for name, value in ranges.items()}
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{path}: its input ranges cannot be read: {error!s:.200}") from error
-    return Checkpoint(meta["model_text"], variables, training, input_ranges)
+    try:
+        table = TableColumns()
+        if "table_columns" in meta:
+            table = TableColumns.from_json(json.loads(str(meta["table_columns"])))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ModelFileError(f"{path}: its names of columns cannot be read: {error!s:.200}") from error
+    return Checkpoint(meta["model_text"], variables, training, input_ranges, table)
 
 
 def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -> LoadReport:
