@@ -68,6 +68,11 @@ ENTRIES = {
         },
     },
     'CounterpartRows': {
+        'interop/counterparts/onnx': {
+            'elementwise': (('ROWS', {'system': 'onnx'}),),
+            'recurrent': (('ROWS', {'system': 'onnx'}),),
+            'windows': (('ROWS', {'system': 'onnx'}),),
+        },
         'interop/counterparts/torch': {
             'attention': (('ROWS', {'system': 'torch'}),),
             'dense_conv': (('ROWS', {'system': 'torch'}),),
@@ -262,6 +267,7 @@ FILES = {
     'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'serialization', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
+    'interop/counterparts/onnx': ('__init__', 'elementwise', 'recurrent', 'row', 'windows'),
     'interop/counterparts/torch': ('__init__', 'attention', 'dense_conv', 'pooling_norm', 'recurrent', 'row', 'shapes'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
