@@ -148,6 +148,11 @@ ENTRIES = {
             'regularization': (('ROWS', {'system': 'keras'}),),
             'shape': (('ROWS', {'system': 'keras'}),),
         },
+        'interop/counterparts/onnx': {
+            'elementwise': (('ROWS', {'system': 'onnx'}),),
+            'recurrent': (('ROWS', {'system': 'onnx'}),),
+            'windows': (('ROWS', {'system': 'onnx'}),),
+        },
         'interop/counterparts/torch': {
             'attention': (('ROWS', {'system': 'torch'}),),
             'dense_conv': (('ROWS', {'system': 'torch'}),),
@@ -379,6 +384,7 @@ FILES = {
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'element_types', 'imported_model', 'layouts', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'transforms', 'weight_file', 'weight_statistics'),
     'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'weights'),
+    'interop/counterparts/onnx': ('__init__', 'elementwise', 'recurrent', 'row', 'windows'),
     'interop/counterparts/torch': ('__init__', 'attention', 'dense_conv', 'pooling_norm', 'recurrent', 'row', 'shapes'),
     'interop/importers': ('__init__', 'keras_file', 'model_format', 'onnx_file'),
     'interop/keras': ('__init__', 'config_json', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weights_file'),

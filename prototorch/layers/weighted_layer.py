@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.constraints import Constraint
@@ -17,6 +17,7 @@ from prototorch.schema import field
 class BiasedLayer(Layer, abstract=True):
     """A layer whose output gets a bias for each channel and an activation."""
 
+    bias_axis: ClassVar[int | None] = 1
     foreign_fields = {
         **dict.fromkeys(("num_output", "out_channels", "nb_filter", "output_channels"), "filters"),
         **dict.fromkeys(("bias", "bias_term"), "use_bias"),

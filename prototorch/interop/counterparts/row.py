@@ -103,8 +103,8 @@ class Counterpart:
     here. fields: by the other system's names; fields that have the same name and meaning there need no pair. fixed:
     fields of ours that the other system does not have -> the only value that it can express. weights: in the other
     system's order of its arrays. layouts: ``(layer, shapes of its weights by name)`` gives their layouts where the
-    pairs do not say it. variants: of further forms in which files have the weights; they are only read. since: the
-    first version of the other system that has the layer with this meaning, "" for any.
+    pairs do not say it. weight_variants: of further forms in which files have the weights; they are only read. since:
+    the first version of the other system that has the layer with this meaning, "" for any.
     """
 
     layers: tuple[type[Layer], ...] = ()
@@ -114,7 +114,7 @@ class Counterpart:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     weights: tuple[WeightPair, ...] = ()
     layouts: LayoutFunction | None = None
-    variants: tuple[LayoutFunction, ...] = ()
+    weight_variants: tuple[LayoutFunction, ...] = ()
     since: str | int = ""
 
     @property
@@ -174,4 +174,4 @@ class CounterpartLayouts(LayoutTable):
 
     def find_variants(self, layer: type[Layer]) -> Sequence[LayoutFunction]:
         row = counterpart_of(self.system, layer)
-        return () if row is None else row.variants
+        return () if row is None else row.weight_variants

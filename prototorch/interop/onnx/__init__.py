@@ -1,4 +1,4 @@
-"""ONNX: one set of facts (`op_pairs`, `recurrent_gates`), read by the importer and by the exporter."""
+"""ONNX: one set of facts (`interop.counterparts.onnx`), read by the importer and by the exporter."""
 
 from __future__ import annotations
 

@@ -1,37 +1,33 @@
-"""The recurrent layers of ONNX and ours: the orders of their gates, and the names of activations inside them.
-
-ONNX keeps one matrix [directions, gates * units, inputs] for the input, W, one [directions, gates * units, units] for
-the state, R, and both biases in one array [directions, 2 * gates * units], B; ours is [inputs, gates * units].
-"""
+"""The gates of recurrent layers in ONNX' order and in ours, and the names of activations inside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
-__all__ = ["ACTIVATIONS", "GATES", "to_onnx_gates", "to_our_gates"]
+from prototorch.interop.counterparts.onnx.row import RecurrentActivation
+from prototorch.interop.onnx.op_pairs import op_pairs, recurrent_pair
+from prototorch.text.case_conversion import snake_case
 
-#: by ONNX' op: the number of our gate at each place of ONNX' order. LSTM: i, o, f, c of our i, f, c, o; GRU: z, r, h in
-#: both.
-GATES: dict[str, tuple[int, ...]] = {"LSTM": (0, 3, 1, 2), "GRU": (0, 1, 2), "RNN": (0,)}
+__all__ = ["recurrent_activations", "to_onnx_gates", "to_our_gates"]
 
-#: ONNX' name of one of our activations by its name, with its alpha and beta where it has them
-ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
-    "tanh": ("Tanh", None, None), "sigmoid": ("Sigmoid", None, None), "relu": ("Relu", None, None),
-    "hard_sigmoid": ("HardSigmoid", 1 / 6, 0.5), "linear": ("Affine", 1.0, 0.0), "softsign": ("Softsign", None, None),
-    "softplus": ("Softplus", None, None), "elu": ("Elu", 1.0, None),
-}  # fmt: skip
+
+@cache
+def recurrent_activations() -> Mapping[str, RecurrentActivation]:
+    """ONNX' names of activations inside a recurrent layer, by ours."""
+    return {snake_case(p.layers[0].__name__): p.in_recurrent for p in op_pairs() if p.in_recurrent is not None}
 
 
 def to_onnx_gates(op: str, ours: np.ndarray) -> np.ndarray:
     """[..., gates * units] in our order as [gates * units, ...] in ONNX' order."""
-    return _reorder(ours, GATES[op]).T
+    return _reorder(ours, recurrent_pair(op).gates).T
 
 
 def to_our_gates(op: str, theirs: np.ndarray) -> np.ndarray:
     """[gates * units, ...] in ONNX' order as [..., gates * units] in ours."""
-    order = GATES[op]
+    order = recurrent_pair(op).gates
     return _reorder(theirs.T, [order.index(i) for i in range(len(order))])
 
 

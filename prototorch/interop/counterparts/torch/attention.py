@@ -100,7 +100,7 @@ ROWS = CounterpartRows(
             layers=(layers.MultiHeadAttention,),
             module=_attention,
             layouts=_attention_weights,
-            variants=(_projections,),
+            weight_variants=(_projections,),
         ),
         TorchRow(layers=(layers.GroupQueryAttention,), layouts=_projections),
         # parameters of the module that stands for the layer

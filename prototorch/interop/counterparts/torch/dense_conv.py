@@ -184,7 +184,7 @@ ROWS = CounterpartRows(
             weights=named_weights(
                 depthwise_kernel="depthwise.weight", pointwise_kernel="pointwise.weight", bias="pointwise.bias"
             ),
-            variants=(_sequential_separable,),
+            weight_variants=(_sequential_separable,),
         ),
     ),
 )

@@ -36,8 +36,8 @@ def _same_meaning(export: LayerExport) -> bool:
         return False
     pair = pair_of_layer(type(export.layer))
     assert pair is not None
-    values = {attribute.ours: getattr(export.layer, attribute.ours) for attribute in pair.attributes.values()}
-    export.result(pair.op, [export.inputs[0]], pair.node_attributes(values))
+    values = {attribute.ours: getattr(export.layer, attribute.ours) for attribute in pair.fields.values()}
+    export.result(pair.name, [export.inputs[0]], pair.node_attributes(values))
     return True
 
 

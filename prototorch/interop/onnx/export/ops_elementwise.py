@@ -4,20 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from prototorch.interop.onnx import onnx_package
-from prototorch.interop.onnx.export.walker import OpExport, exports_op, not_expressible
-
-not_expressible(
-    "it is a special function that ONNX does not have",
-    "lgamma", "digamma", "polygamma", "hurwitz_zeta", "erfc", "erfcx", "erfinv",
-    "i0e", "i1e", "atan2", "nextafter", "signbit",
-    "copysign",
-)  # fmt: skip
-not_expressible("it computes in Python", "host_call")
-not_expressible("ONNX has no linear systems", "inverse", "solve", "cholesky", "slogdet")
-not_expressible("ONNX has no decompositions of matrices", "eigh", "qr", "svd", "pseudo_inverse_of")
-not_expressible("ONNX 18 has no such scan", "linear_recurrence", "cumprod", "logcumsumexp")
-not_expressible("ONNX shifts unsigned integers alone", "bitwise_left_shift", "bitwise_right_shift")
+from prototorch.interop.onnx.export.walker import OpExport, exports_op, onnx_dtype
 
 
 def _number(export: OpExport, value: float, index: int = 0) -> str:
@@ -131,17 +118,6 @@ def _not_equal(export: OpExport) -> None:
     export.result("Not", [export.emit("Equal", export.elementwise_inputs())])
 
 
-_LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-
-
-@exports_op(*_LOGICAL)
-def _logical(export: OpExport) -> None:
-    """Of numbers: those that are not 0."""
-    names = [name if v.dtype == "bool" else export.emit("Cast", [name], {"to": onnx_dtype("bool")})
-             for name, v in zip(export.elementwise_inputs(), export.inputs, strict=True)]  # fmt: skip
-    export.result(_LOGICAL[export.node.op.name], names)
-
-
 @exports_op("logical_not")
 def _logical_not(export: OpExport) -> None:
     dtype = export.inputs[0].dtype
@@ -180,8 +156,3 @@ def _is_finite(export: OpExport) -> None:
 @exports_op("cast")
 def _cast(export: OpExport) -> None:
     export.result("Cast", [export.name(0)], {"to": onnx_dtype(export.attributes["dtype"])})
-
-
-def onnx_dtype(name: str) -> int:
-    """ONNX' number of a dtype, from NumPy's name."""
-    return int(onnx_package("onnx.helper").np_dtype_to_tensor_dtype(np.dtype(name)))

@@ -6,12 +6,9 @@ from math import prod
 from typing import Any
 
 from prototorch.errors import UsageError
-from prototorch.interop.onnx.export.ops_elementwise import onnx_dtype
-from prototorch.interop.onnx.export.walker import OpExport, exports_op, not_expressible
+from prototorch.interop.onnx.export.walker import OpExport, exports_op, onnx_dtype
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim
 from prototorch.ops.advanced_indexing import front_order, inverse_order, result_order
-
-not_expressible("ONNX has no running maximum or minimum", "cummax", "cummin")
 
 _SCATTER = {"set": "none", "sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 

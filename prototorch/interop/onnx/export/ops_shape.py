@@ -7,17 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.interop.onnx.export.ops_elementwise import onnx_dtype
-from prototorch.interop.onnx.export.walker import OpExport, exports_op, not_expressible
+from prototorch.interop.onnx.export.walker import OpExport, exports_op, onnx_dtype
+from prototorch.interop.onnx.op_pairs import reductions_by_our_op
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim
 from prototorch.ops.reduce import normalize_axes
 
 _INT64_MAX = 2**63 - 1
-
-not_expressible(
-    "it draws random numbers, which a net that predicts does not",
-    "random_bits", "random_uniform", "dropout", "affine_sample",
-)  # fmt: skip
 
 
 @exports_op("reshape")
@@ -140,23 +135,17 @@ def _bool_reduction(export: OpExport) -> None:
     export.result("Cast", [found], {"to": onnx_dtype("bool")})
 
 
-#: ONNX' op, the first opset in which the axes are an input, and the op over all places of each channel
-_REDUCTIONS = {"sum": ("ReduceSum", 13, ""), "mean": ("ReduceMean", 18, "GlobalAveragePool"),
-               "max": ("ReduceMax", 18, "GlobalMaxPool"), "min": ("ReduceMin", 18, ""),
-               "prod": ("ReduceProd", 18, "")}  # fmt: skip
-
-
-@exports_op(*_REDUCTIONS)
+@exports_op(*reductions_by_our_op())
 def _reduction(export: OpExport) -> None:
-    op, since, pooling = _REDUCTIONS[export.node.op.name]
+    pair = reductions_by_our_op()[export.node.op.name]
     dims, given = export.dims(), export.attributes_or_defaults()
-    if pooling and len(dims) > 2 and normalize_axes(given["axis"], len(dims)) == tuple(range(2, len(dims))):
+    if pair.pooling and len(dims) > 2 and normalize_axes(given["axis"], len(dims)) == tuple(range(2, len(dims))):
         if given["keepdims"]:
-            export.result(pooling, [export.name(0)])
+            export.result(pair.pooling, [export.name(0)])
         else:
-            export.result("Flatten", [export.emit(pooling, [export.name(0)])])
+            export.result("Flatten", [export.emit(pair.pooling, [export.name(0)])])
         return
-    export.result(op, *_reduction_arguments(export, export.name(0), since))
+    export.result(pair.name, *_reduction_arguments(export, export.name(0), pair.axes_input))
 
 
 def _reduction_arguments(export: OpExport, name: str, since: int) -> tuple[list[str], dict[str, Any]]:

@@ -10,23 +10,22 @@ from typing import Any
 import numpy as np
 
 from prototorch import layers
+from prototorch.interop.counterparts.onnx.row import RecurrentPair
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export.graph_builder import GraphBuilder
 from prototorch.interop.onnx.export.layer_table import LayerExport, exports_layer
 from prototorch.interop.onnx.export.ops_shape import flip_arguments
 from prototorch.interop.onnx.export.walker import OpExport, OpWalker, exports_op, keeps_op
-from prototorch.interop.onnx.recurrent_gates import ACTIVATIONS, to_onnx_gates
+from prototorch.interop.onnx.op_pairs import op_pairs, pair_of_layer, reductions_by_our_op
+from prototorch.interop.onnx.recurrent_gates import recurrent_activations, to_onnx_gates
 from prototorch.interop.symbolic_batch import record_function
 from prototorch.layers.recurrent import fused_activation_name
 from prototorch.ops.elementwise import where
 
-_OPS: dict[type[layers.Layer], str] = {layers.LSTM: "LSTM", layers.GRU: "GRU", layers.SimpleRNN: "RNN"}
-
-
 # ---------------------------------------------------------------- layers
 
 
-@exports_layer(*_OPS)
+@exports_layer(*(layer for pair in op_pairs() if isinstance(pair, RecurrentPair) for layer in pair.layers))
 def _recurrent(export: LayerExport) -> bool:
     layer: Any = export.layer
     if export.has_mask or not _is_known(layer):
@@ -49,7 +48,11 @@ def _recurrent(export: LayerExport) -> bool:
 def _bidirectional(export: LayerExport) -> bool:
     layer: Any = export.layer
     both = layer.directions()
-    if export.has_mask or type(both[0]) is not type(both[1]) or type(both[0]) not in _OPS:
+    if (
+        export.has_mask
+        or type(both[0]) is not type(both[1])
+        or not isinstance(pair_of_layer(type(both[0])), RecurrentPair)
+    ):
         return False
     if both[0].units != both[1].units:
         return False
@@ -60,7 +63,7 @@ def _bidirectional(export: LayerExport) -> bool:
     ):
         return False
     y, *last = _sequence(export, list(both), ["forward_layer/", "backward_layer/"], export.inputs[1:])
-    units, modes = both[0].units, {"sum": "ReduceSum", "mul": "ReduceProd", "ave": "ReduceMean", "concat": ""}
+    units = both[0].units
     if both[0].return_sequences:
         joined = export.emit("Transpose", [y], {"perm": [2, 0, 1, 3]})  # [time, directions, batch, units]
     else:
@@ -73,7 +76,7 @@ def _bidirectional(export: LayerExport) -> bool:
     elif layer.merge_mode == "concat":
         export.result("Reshape", [joined, export.integers([*[0] * axis, 2 * units])])
     else:
-        _reduce(export, modes[layer.merge_mode], joined, axis)
+        _reduce(export, _MERGE_OPS[layer.merge_mode], joined, axis)
     if both[0].return_state:
         first = 2 if layer.merge_mode is None else 1
         for direction in (0, 1):
@@ -83,32 +86,39 @@ def _bidirectional(export: LayerExport) -> bool:
     return True
 
 
-def _reduce(export: LayerExport, op: str, name: str, axis: int) -> None:
-    if op == "ReduceSum" or export.builder.opset >= 18:
-        export.result(op, [name, export.integers([axis])], {"keepdims": 0})
+#: our op that joins the two directions, by the field ``merge_mode``
+_MERGE_OPS = {"sum": "sum", "mul": "prod", "ave": "mean"}
+
+
+def _reduce(export: LayerExport, our_op: str, name: str, axis: int) -> None:
+    pair = reductions_by_our_op()[our_op]
+    if export.builder.opset >= pair.axes_input:
+        export.result(pair.name, [name, export.integers([axis])], {"keepdims": 0})
     else:
-        export.result(op, [name], {"axes": [axis], "keepdims": 0})
+        export.result(pair.name, [name], {"axes": [axis], "keepdims": 0})
 
 
 def _is_known(layer: Any) -> bool:
     names = [fused_activation_name(layer.activation)]
     if hasattr(layer, "recurrent_activation"):
         names.append(fused_activation_name(layer.recurrent_activation))
-    return all(name in ACTIVATIONS for name in names)
+    return all(name in recurrent_activations() for name in names)
 
 
 def _sequence(export: LayerExport, directions: list[Any], prefixes: list[str], first: Any) -> list[str]:
     """The node: all steps [time, directions, batch, units], and the last states [directions, batch, units] each."""
-    op = _OPS[type(directions[0])]
+    pair = pair_of_layer(type(directions[0]))
+    assert isinstance(pair, RecurrentPair)
+    op = pair.name
     parts = [_arrays(export, op, layer, prefix) for layer, prefix in zip(directions, prefixes, strict=True)]
     arrays = [np.stack(each).astype(np.float32) for each in zip(*parts, strict=True)]
     x = export.emit("Transpose", [export.inputs[0]], {"perm": [1, 0, 2]})
     names = [x, *(export.weight(n, a) for n, a in zip("WRB", arrays, strict=True))]
-    states = 2 if op == "LSTM" else 1
+    states = directions[0].states
     if first:
         names += ["", *(_first_states(export, first[i::states]) for i in range(states))]
     direction = "bidirectional" if len(directions) == 2 else "reverse" if directions[0].go_backwards else "forward"
-    attributes = {"hidden_size": directions[0].units, "direction": direction, **_activations(op, directions)}
+    attributes = {"hidden_size": directions[0].units, "direction": direction, **_activations(pair, directions)}
     if op == "GRU":
         attributes["linear_before_reset"] = int(directions[0].reset_after)
     return export.emit_all(op, names, 1 + states, attributes)
@@ -133,22 +143,16 @@ def _arrays(export: LayerExport, op: str, layer: Any, prefix: str) -> tuple[np.n
             np.concatenate([to_onnx_gates(op, b) for b in biases]))  # fmt: skip
 
 
-def _activations(op: str, directions: list[Any]) -> dict[str, Any]:
+def _activations(pair: RecurrentPair, directions: list[Any]) -> dict[str, Any]:
     """The attributes that say what the gates and the states go through; none where they are ONNX' own."""
-    names = []
-    for layer in directions:
-        state = str(fused_activation_name(layer.activation))
-        gate = str(fused_activation_name(layer.recurrent_activation)) if op != "RNN" else ""
-        names += {"LSTM": [gate, state, state], "GRU": [gate, state], "RNN": [state]}[op]
-    if set(names) <= {"tanh", "sigmoid"} and all(n == d for n, d in zip(names, _OWN[op] * 2, strict=False)):
+    known = recurrent_activations()
+    names = [known[str(fused_activation_name(getattr(d, name)))] for d in directions for name, _ in pair.activations]
+    if all(activation.name == default for activation, (_, default) in zip(names, pair.activations * 2, strict=False)):
         return {}
-    given = [ACTIVATIONS[n] for n in names]
-    attributes: dict[str, Any] = {"activations": [name for name, _, _ in given]}
-    alpha, beta = ([float(n[i]) for n in given if n[i] is not None] for i in (1, 2))  # type: ignore[arg-type]
+    attributes: dict[str, Any] = {"activations": [activation.name for activation in names]}
+    alpha = [float(n.alpha) for n in names if n.alpha is not None]
+    beta = [float(n.beta) for n in names if n.beta is not None]
     return attributes | ({"activation_alpha": alpha} if alpha else {}) | ({"activation_beta": beta} if beta else {})
-
-
-_OWN = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
 
 # ---------------------------------------------------------------- ops

@@ -10,23 +10,24 @@ import numpy as np
 
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Node, Value
+from prototorch.interop.counterparts.onnx.row import OpPair
+from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export.graph_builder import GraphBuilder
-from prototorch.interop.onnx.op_pairs import pair_by_our_op
+from prototorch.interop.onnx.op_pairs import op_pairs, pair_by_our_op
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, live_nodes
 from prototorch.ops.core import Op
 
-__all__ = ["OpExport", "OpWalker", "exports_op", "inexpressible_ops", "keeps_op", "not_expressible"]
+__all__ = ["OpExport", "OpWalker", "exports_op", "inexpressible_ops", "keeps_op", "onnx_dtype"]
 
 OpExporter = Callable[["OpExport"], None]
 _EXPORTERS: dict[str, tuple[OpExporter, int]] = {}  # with the first opset that has what it writes
-_NOT_EXPRESSIBLE: dict[str, str] = {}
 
 
 def exports_op(*names: str, since: int = 1) -> Callable[[OpExporter], OpExporter]:
     """Register how these of our ops are written, from an opset on; the function emits nodes by its `OpExport`.
 
-    An op with a row in `op_pairs` is written so for opsets before that of the row. A composite op is written as the ops
-    that it is made of where there is no entry for the opset.
+    An op with a row is written so for opsets before that of the row. A composite op is written as the ops that it is
+    made of where there is no entry for the opset.
     """
 
     def register(function: OpExporter) -> OpExporter:
@@ -39,20 +40,20 @@ def exports_op(*names: str, since: int = 1) -> Callable[[OpExporter], OpExporter
     return register
 
 
-def not_expressible(reason: str, *names: str) -> None:
-    """Register ops that ONNX does not have, with the reason."""
-    _NOT_EXPRESSIBLE.update(dict.fromkeys(names, reason))
-
-
 def keeps_op(name: str, opset: int) -> bool:
     """Whether an op is written as itself for an opset, not as the ops that it is made of."""
+    return _written_pair(name, opset) is not None or (name in _EXPORTERS and _EXPORTERS[name][1] <= opset)
+
+
+def _written_pair(name: str, opset: int) -> OpPair | None:
+    """The row by which an op is written for an opset."""
     pair = pair_by_our_op(name)
-    return (pair is not None and pair.since <= opset) or (name in _EXPORTERS and _EXPORTERS[name][1] <= opset)
+    return pair if pair is not None and pair.is_written and pair.since <= opset else None
 
 
 def inexpressible_ops() -> Mapping[str, str]:
     """The ops that ONNX does not have, with the reason."""
-    return _NOT_EXPRESSIBLE
+    return {pair.our_op: pair.reason for pair in op_pairs() if pair.reason}
 
 
 class OpWalker:
@@ -133,13 +134,17 @@ class OpWalker:
         if all(v in self.constants for v in node.outputs):
             return
         export = OpExport(self, node, scope)
-        pair = pair_by_our_op(node.op.name)
-        if pair is not None and pair.since <= self.builder.opset:
-            export.result(pair.op, export.elementwise_inputs(), pair.node_attributes(export.attributes_or_defaults()))
+        pair = _written_pair(node.op.name, self.builder.opset)
+        if pair is not None:
+            names = export.elementwise_inputs()
+            if pair.input_dtype:
+                names = [export.as_dtype(n, v, pair.input_dtype) for n, v in zip(names, export.inputs, strict=True)]
+            export.result(pair.name, names, pair.node_attributes(export.attributes_or_defaults()))
         elif node.op.name in _EXPORTERS:
             _EXPORTERS[node.op.name][0](export)
         else:
-            reason = _NOT_EXPRESSIBLE.get(node.op.name, "the exporter has no entry for it")
+            row = pair_by_our_op(node.op.name)
+            reason = (row.reason if row is not None else "") or "the exporter has no entry for it"
             raise UsageError(f"the op {node.op.name} cannot be written to ONNX: {reason}")
 
     def write_all(self, scope: str, outputs: Sequence[Value]) -> None:
@@ -217,6 +222,10 @@ class OpExport:
                 names.append(self.walker.name(v))
         return names
 
+    def as_dtype(self, name: str, value: Value, dtype: str) -> str:
+        """The name of a value with elements of a dtype; of numbers as bool, those that are not 0 are true."""
+        return name if value.dtype == dtype else self.emit("Cast", [name], {"to": onnx_dtype(dtype)})
+
     def constant(self, array: Any, hint: str = "constant") -> str:
         """A constant."""
         return self.builder.constant(array, hint)
@@ -261,6 +270,11 @@ class _Defaults(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._stated)
+
+
+def onnx_dtype(name: str) -> int:
+    """ONNX' number of a dtype, from NumPy's name."""
+    return int(onnx_package("onnx.helper").np_dtype_to_tensor_dtype(np.dtype(name)))
 
 
 def op_default(op: Op, name: str) -> Any:

@@ -13,40 +13,11 @@ from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
-from prototorch.interop.onnx.op_pairs import OpPair, pairs_by_op
+from prototorch.interop.onnx.importer.rows import row_fields
+from prototorch.interop.onnx.op_pairs import pairs_by_op
 from prototorch.interop.onnx.tensors import ELEMENT_TYPES
 
 __all__: list[str] = []
-
-_SOFTMAX = ("Softmax", "LogSoftmax")
-
-
-def _fields(pair: OpPair, node: OnnxNode) -> dict[str, Any]:
-    if not pair.fits(node.attributes):
-        raise NoLayerError(
-            f"attributes { ({n: node.get(n) for n in pair.fixed}) } differ from those that the layer has"
-        )
-    try:
-        return pair.fields(node.attributes)
-    except KeyError as error:
-        raise NoLayerError(f"an attribute has the value {error}, which no layer has") from None
-
-
-def _pair_importer(pair: OpPair) -> Any:
-    def run(b: NetBuilder, node: OnnxNode) -> Operand:
-        assert pair.layer is not None
-        return b.add(b.make(pair.layer, **_fields(pair, node)), node.value(0))
-
-    return run
-
-
-for _pair in pairs_by_op().values():
-    if (
-        _pair.layer is not None
-        and _pair.layer.input_range() == (1, 1)
-        and _pair.op not in (*_SOFTMAX, "Identity", "LRN", "HardSigmoid")
-    ):
-        imports(_pair.op)(_pair_importer(_pair))
 
 
 @imports("Identity")
@@ -56,8 +27,7 @@ def _identity(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("HardSigmoid")
 def _hard_sigmoid(b: NetBuilder, node: OnnxNode) -> Operand:
-    pair = pairs_by_op()["HardSigmoid"]
-    if pair.fits(node.attributes):
+    if pairs_by_op()[node.op].fits(node.attributes):
         return b.add(layers.HardSigmoid(), node.value(0))
     scaled = b.add(b.make(layers.Rescaling, scale=node.get("alpha", 0.2), offset=node.get("beta", 0.5)), node.value(0))
     return b.add(layers.Clip(min=0.0, max=1.0), scaled)
@@ -65,10 +35,10 @@ def _hard_sigmoid(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("LRN")
 def _lrn(b: NetBuilder, node: OnnxNode) -> Operand:
-    return b.add(b.make(layers.LRN, **_fields(pairs_by_op()["LRN"], node)), node.batch_first(0))
+    return b.add(b.make(layers.LRN, **row_fields(pairs_by_op()[node.op], node)), node.batch_first(0))
 
 
-@imports(*_SOFTMAX)
+@imports("Softmax", "LogSoftmax")
 def _softmax(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     kind: Any = pairs_by_op()[node.op].layer

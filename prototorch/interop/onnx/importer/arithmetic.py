@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from prototorch import layers
@@ -11,42 +9,9 @@ from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
+from prototorch.interop.onnx.importer.rows import import_merge
 
 __all__: list[str] = []
-
-_MERGES: dict[str, Any] = {
-    "Add": layers.Add, "Sub": layers.Subtract, "Mul": layers.Multiply, "Div": layers.Divide, "Pow": layers.Power,
-    "Max": layers.Maximum, "Min": layers.Minimum, "Sum": layers.Add, "Mean": layers.Average,
-    "Equal": layers.Equal, "Less": layers.Less, "LessOrEqual": layers.LessEqual, "Greater": layers.Greater,
-    "GreaterOrEqual": layers.GreaterEqual, "And": layers.LogicalAnd, "Or": layers.LogicalOr, "Xor": layers.LogicalXor,
-    "Where": layers.Where,
-}  # fmt: skip
-
-
-def _merge(b: NetBuilder, node: OnnxNode) -> Operand:
-    kind = _MERGES[node.op]
-    operands = [a for a in node.args if a is not None]
-    if len(operands) == 1:
-        return operands[0]
-    return b.add(kind(), *b.aligned(operands))
-
-
-for _op in (
-    "Max",
-    "Min",
-    "Sum",
-    "Mean",
-    "Equal",
-    "Less",
-    "LessOrEqual",
-    "Greater",
-    "GreaterOrEqual",
-    "And",
-    "Or",
-    "Xor",
-    "Where",
-):
-    imports(_op)(_merge)
 
 
 def _single_number(operand: Operand, other: Operand) -> float | None:
@@ -80,7 +45,7 @@ def _arithmetic(b: NetBuilder, node: OnnxNode) -> Operand:
             return b.add(layers.Reciprocal(), right)
     if node.op == "Div" and isinstance(left, NetValue | KnownArray) and left.dtype.startswith(("int", "uint")):
         raise NoLayerError("a division of integers has no layer")
-    return _merge(b, node)
+    return import_merge(b, node)
 
 
 def _rescaled(b: NetBuilder, x: NetValue, op: str, number: float, swapped: bool = False) -> Operand:
@@ -100,33 +65,17 @@ def _as_bias(b: NetBuilder, node: OnnxNode, number: int, x: NetValue, constant: 
         return None
     if producer.layer.weights is not None or b.is_shared(producer.name):
         return None
-    if isinstance(producer.layer, layers.Dense):
-        axis = len(x.dims)
-    elif isinstance(producer.layer, _CONVOLUTIONS) and x.is_plain:
-        axis = 1
-    else:
+    place, ndim = producer.layer.bias_axis, x.ndim
+    if place is None or (place > 0 and not x.is_plain):
         return None
-    ndim = x.ndim
+    axis, place = (place, place) if place > 0 else (len(x.dims), ndim - 1)
     shape = (*(1,) * (ndim - constant.ndim), *constant.shape)
     if len(shape) != ndim or (x.batch_axis == ndim - 1 and axis == len(x.dims)):
         return None
-    place = ndim - 1 if isinstance(producer.layer, layers.Dense) else 1
     if constant.array.size != shape[place] or shape[place] != x.dims[axis - 1]:
         return None
     b.replace_layer(producer.name, {"bias": KnownArray(constant.array.reshape(-1), constant.name)}, use_bias=True)
     return x
-
-
-_CONVOLUTIONS = (
-    layers.Conv1D,
-    layers.Conv2D,
-    layers.Conv3D,
-    layers.DepthwiseConv1D,
-    layers.DepthwiseConv2D,
-    layers.Conv1DTranspose,
-    layers.Conv2DTranspose,
-    layers.Conv3DTranspose,
-)
 
 
 @imports("Pow")

@@ -15,6 +15,8 @@ import numpy as np
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray
 from prototorch.interop.onnx.importer.registry import NoLayerError
+from prototorch.interop.onnx.importer.rows import row_evaluator
+from prototorch.interop.onnx.op_pairs import pairs_by_op, reductions_by_our_op
 from prototorch.interop.onnx.tensors import ELEMENT_TYPES
 
 __all__ = ["evaluate_constants", "integer_array", "is_evaluated", "onnx_slice"]
@@ -27,7 +29,7 @@ _EVALUATORS: dict[str, Callable[[OnnxNode, Any], Any]] = {}
 
 def evaluate_constants(node: OnnxNode) -> list[KnownArray] | None:
     """The outputs of a node all of whose inputs are known; None for an op that is not computed here."""
-    function = _EVALUATORS.get(node.op)
+    function = _EVALUATORS.get(node.op) or _row_function(node.op)
     if function is None:
         return None
     arrays = [None if a is None else a.array for a in node.args]  # type: ignore[union-attr]
@@ -53,7 +55,7 @@ def evaluate_constants(node: OnnxNode) -> list[KnownArray] | None:
 
 def is_evaluated(op: str) -> bool:
     """Whether an op is computed on constants."""
-    return op in _EVALUATORS
+    return op in _EVALUATORS or row_evaluator(op) is not None
 
 
 def integer_array(values: Sequence[Any]) -> np.ndarray:
@@ -111,55 +113,53 @@ def _divide(a: Any, b: Any) -> Any:
     return a / b
 
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b, "Div": _divide,
-    "Pow": lambda a, b: np.power(a, b).astype(a.dtype), "Equal": lambda a, b: np.asarray(a == b, bool),
-    "Less": lambda a, b: np.asarray(a < b, bool), "Greater": lambda a, b: np.asarray(a > b, bool),
-    "LessOrEqual": lambda a, b: np.asarray(a <= b, bool), "GreaterOrEqual": lambda a, b: np.asarray(a >= b, bool),
-    "And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor,
-}  # fmt: skip
-_UNARY: dict[str, Callable[[Any], Any]] = {
-    "Neg": lambda a: -a, "Abs": np.abs, "Sqrt": np.sqrt, "Exp": np.exp, "Log": np.log, "Reciprocal": lambda a: 1 / a,
-    "Floor": lambda a: a if a.dtype == object else np.floor(a),
-    "Ceil": lambda a: a if a.dtype == object else np.ceil(a),
-    "Round": np.round, "Sign": np.sign, "Not": np.logical_not, "Sin": np.sin, "Cos": np.cos, "Tanh": np.tanh,
-    "Sigmoid": lambda a: 1 / (1 + np.exp(-a)), "Relu": lambda a: np.maximum(a, 0), "Identity": lambda a: a,
-    "IsNaN": np.isnan,
-}  # fmt: skip
+def _row_function(op: str) -> Callable[[OnnxNode, Any], Any] | None:
+    """Of an op that is one layer."""
+    evaluate = row_evaluator(op)
+    if evaluate is None:
+        return None
+
+    def function(node: OnnxNode, arrays: Any) -> Any:
+        _bounded(np.broadcast_shapes(*(a.shape for a in arrays)))
+        return evaluate(*arrays)
+
+    return function
 
 
-@_evaluates(*_BINARY)
-def _binary(node: OnnxNode, arrays: Any) -> Any:
+@_evaluates("Div")
+def _quotient(node: OnnxNode, arrays: Any) -> Any:
     a, b = arrays
     _bounded(np.broadcast_shapes(a.shape, b.shape))
-    return _BINARY[node.op](a, b)
+    return _divide(a, b)
 
 
-@_evaluates(*_UNARY)
-def _unary(node: OnnxNode, arrays: Any) -> Any:
-    result = _UNARY[node.op](arrays[0])
-    return result if arrays[0].dtype == object else np.asarray(result)
+@_evaluates("Pow")
+def _power(node: OnnxNode, arrays: Any) -> Any:
+    a, b = arrays
+    _bounded(np.broadcast_shapes(a.shape, b.shape))
+    return np.power(a, b).astype(a.dtype)
 
 
-@_evaluates("Min", "Max", "Sum")
-def _reduce_inputs(node: OnnxNode, arrays: Any) -> Any:
-    _bounded(np.broadcast_shapes(*(a.shape for a in arrays)))
-    step = {"Min": np.minimum, "Max": np.maximum, "Sum": np.add}[node.op]
-    result = arrays[0]
-    for a in arrays[1:]:
-        result = step(result, a)
-    return result
+@_evaluates("Floor", "Ceil")
+def _whole(node: OnnxNode, arrays: Any) -> Any:
+    """Sizes are whole."""
+    (x,) = arrays
+    return x if x.dtype == object else np.floor(x) if node.op == "Floor" else np.ceil(x)
+
+
+@_evaluates("Identity")
+def _identity(node: OnnxNode, arrays: Any) -> Any:
+    return arrays[0]
+
+
+@_evaluates("IsNaN")
+def _is_nan(node: OnnxNode, arrays: Any) -> Any:
+    return np.isnan(arrays[0])
 
 
 @_evaluates("Mod")
 def _mod(node: OnnxNode, arrays: Any) -> Any:
     return np.fmod(*arrays) if node.get("fmod", 0) else arrays[0] % arrays[1]
-
-
-@_evaluates("Where")
-def _where(node: OnnxNode, arrays: Any) -> Any:
-    _bounded(np.broadcast_shapes(*(a.shape for a in arrays)))
-    return np.where(*arrays)
 
 
 @_evaluates("Clip")
@@ -365,12 +365,12 @@ def _scatter_nd(node: OnnxNode, arrays: Any) -> Any:
     return data
 
 
-@_evaluates("ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean")
+@_evaluates(*(pair.name for pair in reductions_by_our_op().values()))
 def _reduce(node: OnnxNode, arrays: Any) -> Any:
     axes = node.parameter("axes", 1)
     if not axes and node.get("noop_with_empty_axes", 0):
         return arrays[0]
-    function: Any = {"Prod": np.prod, "Sum": np.sum, "Max": np.max, "Min": np.min, "Mean": np.mean}[node.op[6:]]
+    function: Any = getattr(np, pairs_by_op()[node.op].our_op)
     result = function(arrays[0], axis=tuple(axes) if axes else None, keepdims=bool(node.get("keepdims", 1)))
     return result if arrays[0].dtype == object else np.asarray(result).astype(arrays[0].dtype)
 

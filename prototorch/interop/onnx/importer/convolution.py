@@ -11,32 +11,24 @@ from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import NetValue, Operand
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
+from prototorch.interop.onnx.op_pairs import pairs_by_op
 from prototorch.ops.windows import dilated_size, same_padding
 
 __all__: list[str] = []
 
-_CONV: dict[int, Any] = {1: layers.Conv1D, 2: layers.Conv2D, 3: layers.Conv3D}
 _DEPTHWISE: dict[int, Any] = {1: layers.DepthwiseConv1D, 2: layers.DepthwiseConv2D}
-_TRANSPOSE: dict[int, Any] = {1: layers.Conv1DTranspose, 2: layers.Conv2DTranspose, 3: layers.Conv3DTranspose}
-_MAX: dict[int, Any] = {1: layers.MaxPooling1D, 2: layers.MaxPooling2D, 3: layers.MaxPooling3D}
-_AVERAGE: dict[int, Any] = {1: layers.AveragePooling1D, 2: layers.AveragePooling2D, 3: layers.AveragePooling3D}
-_GLOBAL: dict[str, dict[int, Any]] = {
-    "GlobalAveragePool": {1: layers.GlobalAveragePooling1D, 2: layers.GlobalAveragePooling2D,
-                          3: layers.GlobalAveragePooling3D},
-    "GlobalMaxPool": {1: layers.GlobalMaxPooling1D, 2: layers.GlobalMaxPooling2D, 3: layers.GlobalMaxPooling3D},
-}  # fmt: skip
 
 Pads = list[list[int]]
 
 
-def _image(node: OnnxNode, table: dict[int, Any]) -> tuple[NetValue, int]:
-    x = node.batch_first(0)
+def _image(node: OnnxNode, op: str = "") -> tuple[NetValue, int, Any]:
+    """The input, its number of spatial dimensions, and the layer for it of the row of the node's op, or of another."""
+    x, kinds = node.batch_first(0), pairs_by_op()[op or node.op].layers
     rank = len(x.dims) - 1
-    if rank not in table:
-        raise NoLayerError(
-            f"it has {rank} dimensions besides the channels; there are layers for {', '.join(map(str, table))}"
-        )
-    return x, rank
+    if not 1 <= rank <= len(kinds):
+        ranks = ", ".join(str(n + 1) for n in range(len(kinds)))
+        raise NoLayerError(f"it has {rank} dimensions besides the channels; there are layers for {ranks}")
+    return x, rank, kinds[rank - 1]
 
 
 def _sizes(node: OnnxNode, name: str, rank: int, default: Sequence[int] | None = None) -> list[int]:
@@ -75,13 +67,13 @@ def _padded(b: NetBuilder, x: NetValue, padding: str | Pads) -> tuple[NetValue, 
     if isinstance(padding, str) or all(n >= 0 for pair in padding for n in pair):
         return x, padding
     cuts = [[max(-n, 0) for n in pair] for pair in padding]
-    kind = {1: layers.Cropping1D, 2: layers.Cropping2D, 3: layers.Cropping3D}[len(padding)]
+    kind = getattr(layers, f"Cropping{len(padding)}D")
     return b.add(b.make(kind, cropping=cuts), x), [[max(n, 0) for n in pair] for pair in padding]
 
 
 @imports("Conv")
 def _conv(b: NetBuilder, node: OnnxNode) -> Operand:
-    x, rank = _image(node, _CONV)
+    x, rank, kind = _image(node)
     kernel, bias = node.weight(1, "W"), node.constant(2, "B")
     if kernel.ndim != rank + 2:
         raise NoLayerError(f"weights of shape {list(kernel.shape)} for {rank} dimensions")
@@ -99,13 +91,13 @@ def _conv(b: NetBuilder, node: OnnxNode) -> Operand:
     if groups == channels > 1 and kernel.shape[1] == 1 and filters % channels == 0 and rank in _DEPTHWISE:
         layer = b.make(_DEPTHWISE[rank], depth_multiplier=filters // channels, **fields)
     else:
-        layer = b.make(_CONV[rank], filters=filters, groups=groups, **fields)
+        layer = b.make(kind, filters=filters, groups=groups, **fields)
     return b.add(layer, x, kernel=kernel, bias=bias)
 
 
 @imports("ConvTranspose")
 def _conv_transpose(b: NetBuilder, node: OnnxNode) -> Operand:
-    x, rank = _image(node, _TRANSPOSE)
+    x, rank, kind = _image(node)
     kernel, bias = node.weight(1, "W"), node.constant(2, "B")
     if kernel.ndim != rank + 2:
         raise NoLayerError(f"weights of shape {list(kernel.shape)} for {rank} dimensions")
@@ -143,7 +135,7 @@ def _conv_transpose(b: NetBuilder, node: OnnxNode) -> Operand:
             f"an output of shape {shape or 'beyond its windows'} is larger than a transposed convolution "
             "of this input gives"
         )
-    layer = b.make(_TRANSPOSE[rank], output_padding=extra if any(extra) else None, **fields)
+    layer = b.make(kind, output_padding=extra if any(extra) else None, **fields)
     return b.add(layer, x, kernel=kernel, bias=bias)
 
 
@@ -179,16 +171,16 @@ def _check_ceil(fields: dict[str, Any], size: Sequence[int]) -> dict[str, Any]:
 def _max_pool(b: NetBuilder, node: OnnxNode) -> Operand:
     if len([n for n in node.outputs if n]) > 1:
         raise NoLayerError("the indices of the largest elements have no layer")
-    x, rank = _image(node, _MAX)
+    x, rank, kind = _image(node)
     x, fields, dilations = _pool_fields(b, node, x, rank)
     if max(dilations) > 1:
         raise NoLayerError("pooling with dilations has no layer")
-    return b.add(b.make(_MAX[rank], **_check_ceil(fields, x.dims[1:])), x)
+    return b.add(b.make(kind, **_check_ceil(fields, x.dims[1:])), x)
 
 
 @imports("AveragePool")
 def _average_pool(b: NetBuilder, node: OnnxNode) -> Operand:
-    x, rank = _image(node, _AVERAGE)
+    x, rank, kind = _image(node)
     included = bool(node.get("count_include_pad", 0))
     x, fields, dilations = _pool_fields(b, node, x, rank)
     if max(dilations) > 1:
@@ -198,13 +190,13 @@ def _average_pool(b: NetBuilder, node: OnnxNode) -> Operand:
     fields = _check_ceil(fields, x.dims[1:])
     if isinstance(fields["padding"], str):
         included = False
-    return b.add(b.make(_AVERAGE[rank], count_include_pad=included, **fields), x)
+    return b.add(b.make(kind, count_include_pad=included, **fields), x)
 
 
 @imports("LpPool")
 def _lp_pool(b: NetBuilder, node: OnnxNode) -> Operand:
     """(sum of |x|^p)^(1/p): by the mean of the powers, zeros of the padding included."""
-    x, rank = _image(node, _AVERAGE)
+    x, rank, kind = _image(node, "AveragePool")
     p = float(node.get("p", 2))
     x, fields, dilations = _pool_fields(b, node, x, rank)
     if max(dilations) > 1:
@@ -217,20 +209,20 @@ def _lp_pool(b: NetBuilder, node: OnnxNode) -> Operand:
         raise NoLayerError("a window that reaches over the end has no layer for sums of powers")
     powers = b.add(b.make(layers.Power, exponent=p), b.add(layers.Abs(), x))
     included = not isinstance(fields["padding"], str)
-    means = b.add(b.make(_AVERAGE[rank], count_include_pad=included, **fields), powers)
+    means = b.add(b.make(kind, count_include_pad=included, **fields), powers)
     sums = b.add(b.make(layers.Rescaling, scale=float(prod(fields["pool_size"]))), means)
     return b.add(b.make(layers.Power, exponent=1 / p), sums)
 
 
-@imports(*_GLOBAL)
+@imports("GlobalAveragePool", "GlobalMaxPool")
 def _global_pool(b: NetBuilder, node: OnnxNode) -> Operand:
-    x, rank = _image(node, _GLOBAL[node.op])
-    return b.add(_GLOBAL[node.op][rank](keepdims=True), x)
+    x, _, kind = _image(node)
+    return b.add(kind(keepdims=True), x)
 
 
 @imports("GlobalLpPool")
 def _global_lp_pool(b: NetBuilder, node: OnnxNode) -> Operand:
-    x, rank = _image(node, _AVERAGE)
+    x, rank, _ = _image(node, "AveragePool")
     p = float(node.get("p", 2))
     powers = b.add(b.make(layers.Power, exponent=p), b.add(layers.Abs(), x))
     sums = b.add(b.make(layers.ReduceSum, axis=list(range(2, rank + 2)), keepdims=True), powers)

@@ -286,7 +286,7 @@ def _pad(b: NetBuilder, node: OnnxNode) -> Operand:
     if not any(n for pair in pairs for n in pair):
         return x
     if x.is_plain and mode == "constant" and value == 0 and len(x.dims) in (2, 3, 4) and pairs[0] == [0, 0]:
-        kind = {2: layers.ZeroPadding1D, 3: layers.ZeroPadding2D, 4: layers.ZeroPadding3D}[len(x.dims)]
+        kind = getattr(layers, f"ZeroPadding{len(x.dims) - 1}D")
         return b.add(b.make(kind, padding=pairs[1:]), x)
     return b.add(b.make(layers.Pad, padding=pairs, mode=mode, value=float(value)), x)
 

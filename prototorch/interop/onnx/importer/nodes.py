@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.errors import ModelError, ModelFileError
-from prototorch.interop.onnx.importer import importers
+from prototorch.interop.onnx.importer import find_importer
 from prototorch.interop.onnx.importer.batch_place import fixed_batch_hint
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.constants import evaluate_constants, is_evaluated
@@ -214,7 +214,7 @@ class NodeRunner:
             constants = evaluate_constants(node)
             if constants is not None:
                 return constants
-        function = importers().get(node.op)
+        function = find_importer(node.op)
         if function is not None and not known:
             self.builder.start(node)
             result = function(self.builder, node)
@@ -237,7 +237,7 @@ class NodeRunner:
         """A node whose inputs are not known because of an earlier one: only whether its op is known can be said."""
         self.unknown.update(n for n in node.outputs if n)
         if node.domain or (
-            node.op not in importers()
+            find_importer(node.op) is None
             and not is_evaluated(node.op)
             and (node.op in _CONTROL or op_function_body(node, node.version) is None)
         ):

@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from prototorch import layers
+from prototorch.interop.counterparts.onnx.row import RecurrentPair
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
-from prototorch.interop.onnx.recurrent_gates import ACTIVATIONS, GATES, to_our_gates
+from prototorch.interop.onnx.op_pairs import op_pairs, recurrent_pair
+from prototorch.interop.onnx.recurrent_gates import recurrent_activations, to_our_gates
 
 __all__: list[str] = []
 
-_KINDS: dict[str, Any] = {"LSTM": layers.LSTM, "GRU": layers.GRU, "RNN": layers.SimpleRNN}
-_DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
-
-@imports("LSTM", "GRU", "RNN")
+@imports(*(pair.name for pair in op_pairs() if isinstance(pair, RecurrentPair)))
 def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
     x = _sequence(b, node)
     way = node.get("direction", "forward")
@@ -39,7 +38,7 @@ def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
     fields = [_fields(node, d) | {"return_sequences": True, "return_state": states_are_read, "go_backwards": back}
               for d, back in enumerate(backwards)]  # fmt: skip
     weights = [_weights(node, d, fields[d]) for d in range(len(backwards))]
-    kind = _KINDS[node.op]
+    kind = recurrent_pair(node.op).layers[0]
     if not both:
         outputs = b.add_many(b.make(kind, **fields[0]), [x, *firsts[0]], weights[0])
         sequences, states = [outputs[0]], [outputs[1:]]
@@ -89,26 +88,25 @@ def _sequence(b: NetBuilder, node: OnnxNode) -> NetValue:
 
 def _fields(node: OnnxNode, direction: int) -> dict[str, Any]:
     """Fields of the layer of one direction."""
-    op, count = node.op, len(_DEFAULTS[node.op])
-    names = node.get("activations", None) or _DEFAULTS[op] * 2
-    names = names[direction * count : (direction + 1) * count] or _DEFAULTS[op]
+    pair = recurrent_pair(node.op)
+    count, defaults = len(pair.activations), [default for _, default in pair.activations]
+    names = node.get("activations", None) or defaults * 2
+    names = names[direction * count : (direction + 1) * count] or defaults
     alphas, betas = list(node.get("activation_alpha", [])), list(node.get("activation_beta", []))
     ours = [_activation(n, alphas, betas) for n in names]
     fields: dict[str, Any] = {"units": node.weight(2, "R").shape[2], "use_bias": node.arg(3) is not None}
-    if op == "LSTM":
-        if ours[1] != ours[2]:
+    for name, (field, _) in zip(ours, pair.activations, strict=False):
+        if fields.setdefault(field, name) != name:
             raise NoLayerError(f"different functions of the cell and of its output ({names[1]}, {names[2]})")
-        fields |= {"recurrent_activation": ours[0], "activation": ours[1], "unit_forget_bias": False}
-    elif op == "GRU":
-        fields |= {"recurrent_activation": ours[0], "activation": ours[1],
-                   "reset_after": bool(node.get("linear_before_reset", 0))}  # fmt: skip
-    else:
-        fields["activation"] = ours[0]
+    if node.op == "LSTM":
+        fields["unit_forget_bias"] = False
+    elif node.op == "GRU":
+        fields["reset_after"] = bool(node.get("linear_before_reset", 0))
     return fields
 
 
 def _activation(name: str, alphas: list[float], betas: list[float]) -> str:
-    for ours, (theirs, alpha, beta) in ACTIVATIONS.items():
+    for ours, (theirs, alpha, beta) in recurrent_activations().items():
         if theirs.lower() == name.lower():
             stated = [values.pop(0) if values and number is not None else number
                       for values, number in ((alphas, alpha), (betas, beta))]  # fmt: skip
@@ -121,7 +119,7 @@ def _activation(name: str, alphas: list[float], betas: list[float]) -> str:
 def _weights(node: OnnxNode, direction: int, fields: dict[str, Any]) -> dict[str, KnownArray]:
     op, units = node.op, fields["units"]
     w, r, bias = node.weight(1, "W"), node.weight(2, "R"), node.constant(3, "B")
-    gates = len(GATES[op])
+    gates = len(recurrent_pair(op).gates)
     if w.shape[1] != gates * units or r.shape[1:] != (gates * units, units) or w.shape[0] <= direction:
         raise NoLayerError(f"W {list(w.shape)} and R {list(r.shape)} do not fit {gates} gates of {units} units")
     name = w.name

@@ -6,45 +6,38 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch import layers
+from prototorch.interop.counterparts.onnx.row import ReductionPair
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import NetValue, Operand
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
+from prototorch.interop.onnx.op_pairs import op_pairs, pairs_by_op
 
 __all__: list[str] = []
 
-_LAYERS: dict[str, Any] = {
-    "ReduceSum": layers.ReduceSum, "ReduceMean": layers.ReduceMean, "ReduceMax": layers.ReduceMax,
-    "ReduceMin": layers.ReduceMin, "ReduceProd": layers.ReduceProd, "ReduceLogSumExp": layers.LogSumExp,
-}  # fmt: skip
-_BEFORE: dict[str, Any] = {"ReduceL1": layers.Abs, "ReduceL2": layers.Square, "ReduceSumSquare": layers.Square}
-_AFTER: dict[str, Any] = {"ReduceL2": layers.Sqrt, "ReduceLogSum": layers.Log}
-_GLOBAL: dict[tuple[str, int], Any] = {
-    ("ReduceMean", 2): layers.GlobalAveragePooling1D, ("ReduceMean", 3): layers.GlobalAveragePooling2D,
-    ("ReduceMean", 4): layers.GlobalAveragePooling3D, ("ReduceMax", 2): layers.GlobalMaxPooling1D,
-    ("ReduceMax", 3): layers.GlobalMaxPooling2D, ("ReduceMax", 4): layers.GlobalMaxPooling3D,
-}  # fmt: skip
 
-
-@imports(*_LAYERS, "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
+@imports(*(pair.name for pair in op_pairs() if isinstance(pair, ReductionPair)))
 def _reduce(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
+    pair = pairs_by_op()[node.op]
+    assert isinstance(pair, ReductionPair)
     axes = node.parameter("axes", 1)
     if not axes:
         if node.get("noop_with_empty_axes", 0):
-            return _apply(b, _AFTER, node.op, _apply(b, _BEFORE, node.op, x))
+            return _apply(b, pair.after, _apply(b, pair.before, x))
         axes = list(range(x.ndim))
     keepdims = bool(node.get("keepdims", 1))
-    over = sorted(x.axes(axes))
-    if x.is_plain and over == list(range(2, x.ndim)) and (node.op, len(x.dims)) in _GLOBAL and x.dtype == "float32":
-        return b.add(_GLOBAL[node.op, len(x.dims)](keepdims=keepdims), x)
-    x = _apply(b, _BEFORE, node.op, x)
-    y = reduce_over(b, _LAYERS.get(node.op, layers.ReduceSum), x, axes, keepdims)
-    return _apply(b, _AFTER, node.op, y)
+    over, rank = sorted(x.axes(axes)), len(x.dims) - 1
+    if pair.pooling and x.is_plain and over == list(range(2, x.ndim)) and x.dtype == "float32":
+        kinds: Any = pairs_by_op()[pair.pooling].layers
+        if 1 <= rank <= len(kinds):
+            return b.add(kinds[rank - 1](keepdims=keepdims), x)
+    y = reduce_over(b, pair.reduction or pair.layers[0], _apply(b, pair.before, x), axes, keepdims)
+    return _apply(b, pair.after, y)
 
 
-def _apply(b: NetBuilder, table: dict[str, Any], op: str, x: NetValue) -> NetValue:
-    return b.add(table[op](), x) if op in table else x
+def _apply(b: NetBuilder, kind: Any, x: NetValue) -> NetValue:
+    return x if kind is None else b.add(kind(), x)
 
 
 def reduce_over(b: NetBuilder, kind: Any, x: NetValue, axes: list[int], keepdims: bool, **fields: Any) -> NetValue:

@@ -102,7 +102,7 @@ def _as_upsampling(b: NetBuilder, x: NetValue, positions: list[int], new: list[i
     nearest = (coordinates, fields.get("rounding")) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"),
                                                         ("half_pixel", "round_prefer_ceil"))  # fmt: skip
     if method == "nearest" and nearest and all(n % m == 0 for n, m in zip(sizes, lengths, strict=True)):
-        kind = {1: layers.UpSampling1D, 2: layers.UpSampling2D, 3: layers.UpSampling3D}[rank]
+        kind = getattr(layers, f"UpSampling{rank}D")
         return b.add(b.make(kind, size=repeats), x)
     keras = (
         method == "linear" and coordinates == "half_pixel" and not fields["antialias"] and not fields["exclude_outside"]

@@ -1,0 +1,1 @@
+"""ONNX' counterparts of our layers and ops, one file a group of families."""
