@@ -12,8 +12,8 @@ from prototorch.caffe.blob import Blob
 from prototorch.caffe.host_layers import HostLayer
 from prototorch.caffe.interop.backward_flags import BackwardFlags, find_backward_flags
 from prototorch.caffe.interop.caffe_net import CaffeNet
-from prototorch.caffe.label_checks import LabelCheck, find_label_checks
-from prototorch.caffe.range_plans import RangePlans
+from prototorch.caffe.label_range import LabelCheck, find_label_checks
+from prototorch.caffe.partial_plans import RangePlans
 from prototorch.engine.backends.core import Backend
 from prototorch.runtime.variables import Variables, initial_value
 from prototorch.train.step_inputs import random_key

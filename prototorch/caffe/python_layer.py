@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from prototorch.caffe.blob import Blob
 from prototorch.caffe.layer import Layer
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.errors import UsageError
 from prototorch.schema.python_imports import import_python_module
 

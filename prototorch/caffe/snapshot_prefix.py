@@ -7,8 +7,8 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.train.output_paths import resolve_inside
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from prototorch.caffe.data.file_search import FileSearch
 from prototorch.caffe.interop.named_net import read_named_net
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.caffe.text.net_state import filter_net
 from prototorch.caffe.text.upgrade import upgrade_net
 from prototorch.errors import DataError

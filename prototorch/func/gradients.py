@@ -9,8 +9,8 @@ from prototorch.eager.functions import gradients
 from prototorch.eager.grad_mode import enable_grad, is_grad_enabled
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import GradientError, UsageError
-from prototorch.func.outer_leaves import as_sources, depends_on_outer_leaf, detach_inner
-from prototorch.func.trees import flatten
+from prototorch.func.captured_parameters import as_sources, depends_on_outer_leaf, detach_inner
+from prototorch.func.pytree import flatten
 
 __all__ = ["arguments_at", "grad", "grad_and_value", "split_aux", "with_arguments"]
 

@@ -12,9 +12,9 @@ from prototorch.eager.functions import gradients
 from prototorch.eager.grad_mode import enable_grad, is_grad_enabled
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
+from prototorch.func.captured_parameters import as_sources, depends_on_outer_leaf, detach_inner
 from prototorch.func.gradients import arguments_at, split_aux, with_arguments
-from prototorch.func.outer_leaves import as_sources, depends_on_outer_leaf, detach_inner
-from prototorch.func.trees import flatten
+from prototorch.func.pytree import flatten
 
 __all__ = ["hessian", "jacrev", "vjp"]
 

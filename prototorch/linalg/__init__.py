@@ -31,8 +31,8 @@ from prototorch.eager.functions.matrices import (
     solve,
 )
 from prototorch.eager.functions.matrices import inverse as inv
-from prototorch.eager.functions.parts import diagonal as _diagonal
 from prototorch.eager.functions.products import matmul
+from prototorch.eager.functions.splitting import diagonal as _diagonal
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import promote
 from prototorch.errors import UsageError, did_you_mean

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.functions.extremes import xlogy
+from prototorch.eager.functions.clamp_min_max import xlogy
 from prototorch.eager.functions.reductions import log_softmax, logsumexp, softmax
 from prototorch.eager.functions.rounding import round
 from prototorch.eager.functions.unary import logit, polygamma, sinc

@@ -18,7 +18,7 @@ from prototorch import ops
 from prototorch.graph.ir import Graph, Value
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.spec import Spec
-from prototorch.train.gradient_check import non_finite_marker
+from prototorch.train.non_finite_gradients import non_finite_marker
 from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["GOOD_STEPS_NAME", "SCALE_NAME", "LossScaler"]

@@ -1,8 +1,8 @@
 """The check of what training changes: weights, running statistics, moving averages and the optimizer's state.
 
-A step checks its loss and its gradients before it changes anything (`gradient_check`). What overflows in the update
-itself (a learning rate that is too large, a squared gradient) is found here: every `INTERVAL` steps, at the end of an
-epoch, and before a file is written.
+A step checks its loss and its gradients before it changes anything (`non_finite_gradients`). What overflows in the
+update itself (a learning rate that is too large, a squared gradient) is found here: every `INTERVAL` steps, at the end
+of an epoch, and before a file is written.
 """
 
 from __future__ import annotations

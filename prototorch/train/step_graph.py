@@ -31,9 +31,9 @@ from prototorch.spec import Spec
 from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
 from prototorch.train.gradient_accumulation import accumulate_gradients
-from prototorch.train.gradient_check import gradient_operands, non_finite_marker
 from prototorch.train.loss_scale import LossScaler
 from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
+from prototorch.train.non_finite_gradients import gradient_operands, non_finite_marker
 from prototorch.train.step_inputs import (
     ACCUMULATE,
     GRADIENT_PREFIX,

@@ -25,7 +25,7 @@ from prototorch.train.log_names import LogNames
 from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.profiler import CALLBACKS, DATA, PREPARE, STEPS, VALIDATION
 from prototorch.train.profiler import epoch_seconds as epoch_of
-from prototorch.train.schedule_checks import check_schedule
+from prototorch.train.schedule_length import check_schedule
 from prototorch.train.signals import closing_batches, stop_on_signal
 from prototorch.train.step_inputs import TRAIN
 from prototorch.train.step_runner import StepRunner

@@ -11,8 +11,8 @@ from prototorch.eager.registry import FUNCTIONS
 from prototorch.errors import PrototorchError
 
 importlib.import_module("prototorch.eager.functions")
-MODULES = {"views", "axes", "parts", "joining", "gathering", "scattering", "indexed_writes", "sorting", "searching",
-           "rearranging", "counting", "quantiles", "integrals", "replaced_parts", "view_copies", "dlpack"}  # fmt: skip
+MODULES = {"views", "axes", "splitting", "joining", "gathering", "scattering", "indexed_writes", "sorting", "searching",
+           "rearranging", "counting", "quantiles", "integrals", "slice_scatter", "view_copies", "dlpack"}  # fmt: skip
 NAMES = sorted(n for n, f in FUNCTIONS.items() if inspect.unwrap(f).__module__.rpartition(".")[2] in MODULES)
 
 

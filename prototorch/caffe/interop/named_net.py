@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.caffe.text.reader import read_message
 from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.caffe.text.upgrade import upgrade_net

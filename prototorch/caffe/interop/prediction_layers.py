@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prototorch.caffe.data import open_blob_source
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.caffe.text.net_state import filter_net
 from prototorch.errors import DataError, UsageError
 

@@ -9,8 +9,8 @@ from itertools import islice
 from typing import NoReturn
 
 from prototorch.caffe.interop.caffe_net import LayerKind
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace, trace_node
 from prototorch.initializers import Initializer

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.errors import PrototorchError, did_you_mean
 from prototorch.optimizers import SGD, Adadelta, Adagrad, Adam, Optimizer, RMSprop
 from prototorch.optimizers.schedules import (

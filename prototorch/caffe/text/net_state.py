@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 
 __all__ = ["filter_net", "meets_rule"]
 

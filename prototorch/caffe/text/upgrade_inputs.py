@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 
 __all__ = ["upgrade_batch_norms", "upgrade_inputs"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.caffe.text.caffe_errors import fail_at
 from prototorch.caffe.text.message import Message
-from prototorch.caffe.text.mistakes import fail_at
 from prototorch.errors import ModelWarning, did_you_mean, warn_user
 
 __all__ = ["upgrade_v0_net"]

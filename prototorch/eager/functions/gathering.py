@@ -10,7 +10,7 @@ from prototorch import ops
 from prototorch.eager.dims import normalize_dim
 from prototorch.eager.functions.axes import transpose
 from prototorch.eager.functions.getitem import from_zero, mask_indices, read_at
-from prototorch.eager.functions.parts import part_of
+from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_shapes, broadcast_to, contiguous, flatten, reshape
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor

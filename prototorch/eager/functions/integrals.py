@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.dims import normalize_dim
-from prototorch.eager.functions.parts import part_of
+from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import reshape
 from prototorch.eager.operands import promote, to_float
 from prototorch.eager.registry import tensor_function

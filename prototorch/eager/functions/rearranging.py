@@ -11,7 +11,7 @@ from prototorch.eager.dims import as_int, as_ints, as_shape, dim_numbers, given_
 from prototorch.eager.functions.axes import transpose
 from prototorch.eager.functions.gathering import index_select
 from prototorch.eager.functions.joining import cat
-from prototorch.eager.functions.parts import part_of
+from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_to, contiguous, flatten, reshape
 from prototorch.eager.operands import accepts_out
 from prototorch.eager.registry import tensor_function, tensor_method

@@ -10,7 +10,7 @@ import numpy as np
 from prototorch import ops
 from prototorch.eager.dims import normalize_dim
 from prototorch.eager.functions.gathering import checked_index, index_shape_fits, non_negative
-from prototorch.eager.functions.parts import part_of
+from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_to, flatten, reshape
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor

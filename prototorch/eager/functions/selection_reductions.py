@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.dims import normalize_dim
-from prototorch.eager.functions.extremes import maximum, minimum
+from prototorch.eager.functions.clamp_min_max import maximum, minimum
 from prototorch.eager.functions.reductions import require_elements
 from prototorch.eager.operands import accepts_out, cast_to, reduce_dims, write_out
 from prototorch.eager.registry import tensor_function

@@ -8,7 +8,7 @@ from prototorch import ops
 from prototorch.eager.dims import as_int, normalize_dim
 from prototorch.eager.functions.axes import transpose
 from prototorch.eager.functions.gathering import gather
-from prototorch.eager.functions.parts import part_of, select
+from prototorch.eager.functions.splitting import part_of, select
 from prototorch.eager.functions.views import contiguous, flatten, reshape, unsqueeze
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from prototorch.eager.functions.axes import permute, t, transpose
-from prototorch.eager.functions.parts import diagonal, narrow, select, split, unbind, unfold
+from prototorch.eager.functions.splitting import diagonal, narrow, select, split, unbind, unfold
 from prototorch.eager.functions.views import expand, reshape, squeeze, unsqueeze, view
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prototorch.engine.harness.case import Case, cases
+from prototorch.interop.counterparts import row
 from prototorch.interop.counterparts.torch.row import LAYOUTS
 from prototorch.interop.layouts import LayoutTable, NotExpressibleError, layout_table
 from prototorch.interop.transforms import GateOrder, NeutralArray, SplitArray, SumArrays, TransformError, TransposeArray
@@ -62,8 +63,17 @@ def test_a_layer_without_an_entry_is_named():
 
 
 def test_a_second_entry_for_a_layer_is_an_error():
-    with pytest.raises(ValueError, match="Dense has a layout in torch already"):
-        LAYOUTS.register(Dense)(lambda layer, shapes: [])
+    table = LayoutTable("empty")
+    table.register(Dense)(lambda layer, shapes: [])
+    with pytest.raises(ValueError, match="Dense has a layout in empty already"):
+        table.register(Dense)(lambda layer, shapes: [])
+
+
+def test_a_second_row_for_a_layer_is_an_error(monkeypatch):
+    rows = (*row.counterpart_rows("torch"), row.Counterpart(layers=(Dense,)))
+    monkeypatch.setattr(row, "counterpart_rows", lambda system: rows)
+    with pytest.raises(ValueError, match="Dense has two rows in again"):
+        row.counterpart_of("again", Dense)
 
 
 def test_a_shift_that_the_layer_does_not_have_must_be_zero():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from prototorch.eager.tensor import Tensor
-from prototorch.func.trees import map_tree
+from prototorch.func.pytree import map_tree
 
 __all__ = ["as_sources", "depends_on_outer_leaf", "detach_inner"]
 

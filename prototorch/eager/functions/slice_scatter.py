@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch.eager.dims import as_int, normalize_dim
-from prototorch.eager.functions.parts import diagonal, part_of, select
+from prototorch.eager.functions.splitting import diagonal, part_of, select
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError

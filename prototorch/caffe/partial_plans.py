@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.caffe.cut_graph import BackwardGraph, cut_backward
+from prototorch.caffe.graph_partition import BackwardGraph, cut_backward
 from prototorch.caffe.interop.backward_flags import BackwardFlags
 from prototorch.caffe.interop.caffe_net import CaffeNet
-from prototorch.caffe.range_graph import DIFF_PREFIX, RangeGradients, record_backward, record_forward
+from prototorch.caffe.partial_graph import DIFF_PREFIX, RangeGradients, record_backward, record_forward
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
 from prototorch.graph.ir import Value
