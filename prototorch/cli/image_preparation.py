@@ -10,11 +10,11 @@ import click
 from prototorch.caffe.interop.image_inputs import ImageInput, channels_of, read_class_names, read_mean
 from prototorch.caffe.interop.net_text import read_prediction_net
 from prototorch.cli.caffe_files import is_caffe_net
+from prototorch.data.sources import is_table
 from prototorch.errors import UsageError
 from prototorch.layers.base import Layer
 from prototorch.model.load import find_model_file
 from prototorch.model.model import Model
-from prototorch.model.prediction import is_table
 from prototorch.schema.patterns import matches
 
 __all__ = ["find_blobs", "prepare_images"]

@@ -99,6 +99,11 @@ class ImageReader:
                 image.draft(
                     None, (2 * self.size[1], 2 * self.size[0])
                 )  # the decoder downsamples images that are far larger
+            return self.convert(image, name)
+
+    def convert(self, image: Image.Image, name: str) -> np.ndarray:
+        """An image of Pillow as an array, as `read` decodes files; ``name`` is for messages. Raises as `read` does."""
+        with image_errors(name):
             image.load()
             return self._to_array(self._resize(self._convert_color(apply_exif_orientation(image))))
 

@@ -32,10 +32,10 @@ from prototorch.data.image_folder import (
     open_image_folder,
     open_image_list,
 )
-from prototorch.data.image_io import ImageReader
+from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
-from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, printable_path, read_head
+from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, is_text, printable_path, read_head
 from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
@@ -46,7 +46,11 @@ __all__ = [
     "SourceOptions",
     "describe_source",
     "find_source",
+    "is_array_file",
+    "is_dataset_source",
+    "is_table",
     "open_source",
+    "read_array_file",
     "register_array_format",
     "source_beside",
 ]
@@ -268,12 +272,44 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
     return {"train": read_csv(path, label, options.classes, options.features)}
 
 
+def is_dataset_source(path: Path) -> bool:
+    """Whether a path is a data set with its own inputs and targets: IDX files, a database, a list of images; not an
+    image, a folder of images, a file of arrays or a table."""
+    if _database_format(path) is not None:
+        return True
+    if path.is_dir():
+        return bool(find_idx_files(path))
+    head = read_head(path, 4096)
+    inner = inflate_head(head, 16, printable_path(path)) if is_gzip(head) else head
+    is_list = is_text(head) and _is_image_list(path.parent, head)
+    return (is_idx(inner) and len(inner) >= 8) or (is_list and path.suffix.lower() not in IMAGE_SUFFIXES)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a file holds arrays or a table, not an image."""
+    return is_array_file(path) or (is_text(read_head(path, 4096)) and path.suffix.lower() not in IMAGE_SUFFIXES)
+
+
+def is_array_file(path: Path) -> bool:
+    """Whether a file holds named arrays, such as npz or HDF5."""
+    head = read_head(path, 16)
+    return any(recognise(head) for _, recognise, _ in _array_formats())
+
+
+def read_array_file(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file by name; that of npy is ``x``. Raises DataError for a file of another format."""
+    head = read_head(path, 16)
+    for _, recognise, read in _array_formats():
+        if recognise(head):
+            return read(path)
+    raise DataError(f"{printable_path(path)}: is no file of arrays")
+
+
 def _holds_arrays(path: Path) -> bool:
     """Whether a source of a model that reads texts has arrays, of ids, instead."""
     if path.is_dir():
         return bool(find_idx_files(path))
-    head = read_head(path, 16)
-    return is_idx(head) or any(recognise(head) for _, recognise, _ in _array_formats())
+    return is_idx(read_head(path, 16)) or is_array_file(path)
 
 
 def _open_idx_file(path: Path, options: SourceOptions, check: Callable[[Path], None]) -> Dataset:

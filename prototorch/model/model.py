@@ -103,7 +103,7 @@ class Model:
 
     weights_block: Weights | None = None
     weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
-    _signature: tuple[Trainer, ModelSignature] | None = None
+    _signature: tuple[tuple[Any, ...], ModelSignature] | None = None  # with what it is made from
     _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
 
     def __init__(
@@ -218,7 +218,9 @@ class Model:
         part = part_of(self.net, output)
         if not any(self.net.unknown_sizes()):
             self.build()  # so that the seed of this model decides its first weights
-        return Model(part)
+        model = Model(part)
+        model.table_columns = trained_columns(self.table_columns, self.fit_block)
+        return model
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -491,19 +493,27 @@ class Model:
     @explain_arguments(OLD_FIT_ARGUMENTS)
     def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
                 callbacks: Sequence[Callback] | Callback | None = None) -> Any:  # fmt: skip
-        """The outputs for x [samples, ...] (or what `fit` accepts): an array, or a dict for several outputs.
+        """The outputs for x [samples, ...]: an array, or a dict for several outputs.
 
+        x: what `fit` accepts; or the path of an image, of a folder of images (also of subfolders, in the order of their
+        paths), of a file of arrays or of a CSV table; a list of paths of images; images of Pillow. An image that cannot
+        be read is an error. Of a model that reads texts, a string is a text, or the path of a file or folder of texts.
         batch_size: default 32. steps: the number of batches, default all. verbose: 1 or 2 for a line on standard error.
         Raises DataError, UsageError, ResourceError.
         """
         is_verbose, start = check_verbose(verbose), time.perf_counter()
         batch_size = check_optional_integer("batch_size", batch_size) or 32
         steps = check_optional_integer("steps", steps)
-        batches = pipeline.DataSource(x, steps=steps).columns(self.signature().without_targets()).batches(batch_size)
-        self._build(batches.input_specs)
-        self.input_ranges.check(batches.dataset)
-        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
-        outputs = self.trainer.predict(self, batches, steps=steps, callbacks=calls)
+        parts: list[dict[str, np.ndarray]] = []
+        for columns in pipeline.open_samples(x, self.signature().without_targets(), batch_size, steps).groups:
+            batches = columns.batches(batch_size)
+            self._build(batches.input_specs)
+            self.input_ranges.check(batches.dataset)
+            calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+            parts.append(self.trainer.predict(self, batches, steps=steps, callbacks=calls))
+        outputs = parts[0]
+        if len(parts) > 1:
+            outputs = {name: np.concatenate([part[name] for part in parts]) for name in outputs}
         if is_verbose:
             count, seconds = len(next(iter(outputs.values()))), train.format_duration(time.perf_counter() - start)
             print(f"{count} samples predicted in {seconds}", file=sys.stderr)
@@ -551,13 +561,14 @@ class Model:
     def signature(self) -> ModelSignature:
         """What the model expects of data, by the names, shapes and dtypes of its inputs and of the targets of its
         losses."""
-        trainer = self.trainer
-        if self._signature is None or self._signature[0] is not trainer:
-            self._signature = trainer, train.model_signature(trainer.plan_cache, trainer.preprocessor)
-        signature, table = self._signature[1], trained_columns(self.table_columns, self.fit_block)
-        if self.read_limits is None and not table.features:
-            return signature
-        return replace(signature, limits=self.read_limits, table=table)
+        trainer, block = self.trainer, self.fit_block
+        parts = (trainer, block, self.table_columns, self.read_limits)
+        if self._signature is None or any(a is not b for a, b in zip(parts, self._signature[0], strict=True)):
+            signature = train.model_signature(trainer.plan_cache, trainer.preprocessor)
+            table = trained_columns(self.table_columns, block)
+            data = None if block is None else block.data
+            self._signature = parts, replace(signature, data=data, table=table, limits=self.read_limits)
+        return self._signature[1]
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from prototorch.base.terminal import escape_line
-from prototorch.data.array_conversion import TARGET_NAMES
-from prototorch.data.csv_reader import read_csv
-from prototorch.data.image_folder import IMAGE_SUFFIXES, find_image_files, folder_labels
-from prototorch.data.image_io import ImageReader
-from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
-from prototorch.data.safe_io import is_text, read_head
-from prototorch.data.text_files import read_texts
-from prototorch.engine.storage.hdf5_source import is_hdf5, read_hdf5
-from prototorch.errors import DataError, UsageError
+from prototorch.data.image_folder import folder_labels
+from prototorch.data.pipeline.samples import open_paths
 from prototorch.model.model import Model
 from prototorch.model.structure import class_names
 
-__all__ = ["Predictions", "is_table", "output_kinds", "predict_files"]
+__all__ = ["Predictions", "output_kinds", "predict_files"]
 
 
 @dataclass
@@ -108,32 +100,15 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
     for a missing path, and for an array of another shape; UsageError for a mixture of kinds.
     """
     part = model.submodel(outputs) if outputs else model
-    if model.net.tokenizers() and not _are_arrays(what):
-        return _with_classes(model, _predict_texts(model, part, what, batch_size), outputs)
-    paths: list[str] = []
-    tables: list[Path] = []
-    for item in what:
-        path = Path(item)
-        if path.is_dir():
-            images = find_image_files(path)
-            if not images:
-                raise DataError(f"{item}: holds no images")
-            paths += images
-        elif not path.exists():
-            raise DataError(f"{item}: no such file or folder")
-        else:
-            (tables if is_table(path) else paths).append(path)  # type: ignore[arg-type]
-    if tables:
-        if paths or len(tables) > 1:
-            raise UsageError("predict takes images and folders of images, or one array file or table, not both")
-        columns, targets = _read_table(model, tables[0])
-        predictions = _predict_arrays(part, tables[0], columns, batch_size)
-        predictions.targets = targets
-    else:
-        predictions = _predict_images(model, part, [str(p) for p in paths], batch_size)
-        if len(what) == 1 and Path(what[0]).is_dir():
-            labels, predictions.target_classes, predictions.splits = folder_labels(Path(what[0]), predictions.names)
-            predictions.targets = {"y": np.array(labels, np.int64)} if labels else {}
+    whole = model.signature()
+    signature = replace(part.signature(), data=whole.data, table=whole.table).without_targets()
+    samples = open_paths(what, signature, batch_size)
+    arrays = _name_outputs(part, part.predict(samples, batch_size=batch_size))
+    names = samples.names or [str(i) for i in range(len(next(iter(arrays.values()))))]
+    predictions = Predictions(names, arrays, read_errors=samples.read_errors, targets=samples.targets)
+    if samples.folder is not None:
+        labels, predictions.target_classes, predictions.splits = folder_labels(samples.folder, names)
+        predictions.targets = {"y": np.array(labels, np.int64)} if labels else {}
     return _with_classes(model, predictions, outputs)
 
 
@@ -145,130 +120,8 @@ def _with_classes(model: Model, predictions: Predictions, outputs: Sequence[str]
     return predictions
 
 
-def _are_arrays(what: Sequence[str]) -> bool:
-    """Whether the first of these is a file of arrays: of ids, where the model reads texts."""
-    path = Path(what[0])
-    try:
-        is_file = path.is_file()
-    except (OSError, ValueError):  # a long text is no path
-        return False
-    head = read_head(path, 16) if is_file else b""
-    return is_npy(head) or is_zip(head) or is_hdf5(head)
-
-
-def _predict_texts(model: Model, part: Model, what: Sequence[str], batch_size: int) -> Predictions:
-    """Predictions for texts; each of ``what`` is a text file of lines, a table, a folder of text files, or a text."""
-    if len(part.net.inputs) != 1:
-        raise UsageError(f"the model reads {len(part.net.inputs)} inputs; `prototorch generate` makes a text of a text")
-    block = model.fit_block.data if model.fit_block is not None else None
-    names, texts = read_texts(what, block.features if block is not None else ())
-    return Predictions(names, _name_outputs(part, part.predict(texts, batch_size=batch_size)))
-
-
-def is_table(path: Path) -> bool:
-    """Whether a file holds arrays or a table, not an image."""
-    head = read_head(path, 4096)
-    is_table_text = is_text(head) and path.suffix.lower() not in IMAGE_SUFFIXES
-    return is_npy(head) or is_zip(head) or is_hdf5(head) or is_table_text
-
-
-def _read_table(model: Model, path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """The arrays of a file that the model reads, and those that are targets."""
-    head = read_head(path, 16)
-    if is_npy(head):
-        return read_npy(path), {}
-    if not (is_zip(head) or is_hdf5(head)):
-        return _read_csv(model, path)
-    arrays = read_npz(path) if is_zip(head) else read_hdf5(path)
-    input_names = [i.name for i in model.net.inputs]
-    targets = {name: arrays[name] for name in TARGET_NAMES if name in arrays and name not in input_names}
-    rest = [name for name in arrays if name not in targets]
-    if all(name in arrays for name in input_names):
-        return {name: arrays[name] for name in input_names}, targets
-    if "x" in arrays or len(arrays) == 1 or (len(rest) == 1 and len(input_names) == 1):
-        return arrays["x"] if "x" in arrays else arrays[(rest or list(arrays))[0]], targets
-    wanted = ", ".join(input_names)
-    raise DataError(f"{path}: holds {', '.join(arrays)}; the model reads {wanted} (or one array 'x')")
-
-
-def _read_csv(model: Model, path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """The columns of a table that the model was trained on; without their names all, or all but the target's."""
-    block = model.fit_block.data if model.fit_block is not None else None
-    features, label = ([*block.features], [*block.label]) if block is not None else ([], [])
-    if features:
-        table = read_csv(path, label=[], features=features)
-    else:
-        table = read_csv(path, label=[])
-        size = model.net.inputs[0].shape[-1:] if len(model.net.inputs) == 1 else ()
-        if size and size[0] is not None and table.columns["x"].shape[0] == size[0] + 1:
-            table = read_csv(path, label=label or -1)
-    target = table.column_array(table.targets[0]) if table.targets else None
-    return table.column_array("x"), {} if target is None else {"y": target}
-
-
-def _predict_arrays(model: Model, path: Path, arrays: Any, batch_size: int) -> Predictions:
-    try:
-        outputs = _name_outputs(model, model.predict(arrays, batch_size=batch_size))
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-    return Predictions([str(i) for i in range(len(next(iter(outputs.values()))))], outputs)
-
-
-def _predict_images(model: Model, part: Model, paths: Sequence[str], batch_size: int) -> Predictions:
-    inputs = part.net.inputs
-    if len(inputs) != 1 or len(inputs[0].shape) != 3 or inputs[0].shape[0] not in (1, 3, None):
-        inputs_text = ", ".join(f"{i.name} {_format_shape(i.shape)}" for i in inputs)
-        raise DataError(
-            f"{paths[0]}: the model's input is not an image but {inputs_text}; give a .npy, .npz, .h5 or .csv file"
-        )
-    reader = _image_reader(model)
-    names: list[str] = []
-    read_errors: list[str] = []
-    batches: list[dict[str, np.ndarray]] = []
-    pending: list[np.ndarray] = []
-
-    def flush() -> None:
-        if pending:
-            batches.append(_name_outputs(part, part.predict(np.stack(pending), batch_size=batch_size)))
-            pending.clear()
-
-    for path in paths:
-        try:
-            image = reader.read(path)
-        except DataError as error:
-            read_errors.append(str(error))
-            continue
-        if pending and (image.shape != pending[0].shape or len(pending) == 8 * batch_size):
-            flush()
-        names.append(path)
-        pending.append(image)
-    flush()
-    if not batches:
-        raise DataError("\n".join(read_errors))
-    outputs: dict[str, np.ndarray] = {k: np.concatenate([e[k] for e in batches]) for k in batches[0]}
-    return Predictions(names, outputs, read_errors=read_errors)
-
-
-def _image_reader(model: Model) -> ImageReader:
-    """The reader of images that training used: by the data block, else by the model's input shape."""
-    shape = model.net.inputs[0].shape
-    block = model.fit_block.data if model.fit_block is not None else None
-    color = block.color if block is not None else None
-    size: Any = block.size if block is not None else None
-    converts_color = any(layer.type_name() == "ColorChannels" for layer in model.net.preprocess)
-    resizes = any(layer.type_name() in ("Resizing", "CenterCrop") for layer in model.net.preprocess)
-    if size is None and not resizes and None not in shape[1:]:
-        size = (shape[1], shape[2])
-    color = color or ("gray" if shape[0] == 1 and not converts_color else "rgb")
-    return ImageReader(size, color, block.resize if block is not None else "stretch")
-
-
 def _name_outputs(model: Model, outputs: Any) -> dict[str, np.ndarray]:
     return outputs if isinstance(outputs, dict) else {model.net.outputs[0]: outputs}
-
-
-def _format_shape(shape: Sequence[int | None]) -> str:
-    return "[" + ", ".join("none" if n is None else str(n) for n in shape) + "]"
 
 
 def output_kinds(model: Model) -> dict[str, str]:

@@ -49,6 +49,8 @@ def model_signature(plan_cache: PlanCache, preprocessor: Preprocessor) -> ModelS
         texts=partial(text_inputs, net),
         text_kind=partial(_predicted_kind, plan_cache),
         cover_size=_cover_size(net),
+        resizes_images=any(layer.type_name() in ("Resizing", "CenterCrop") for layer in net.preprocess),
+        converts_color=any(layer.type_name() == "ColorChannels" for layer in net.preprocess),
         seed=plan_cache.seed,
     )
 

@@ -8,6 +8,7 @@ from PIL import Image
 
 import prototorch as pt
 from prototorch.cli import main
+from prototorch.data.table_columns import TableColumns
 from prototorch.engine.storage.array_writer import write_arrays
 from prototorch.model.load import model_from_text
 
@@ -168,7 +169,7 @@ def test_a_table_is_predicted_by_the_names_of_its_columns(shell, houses, tmp_pat
 
 @pytest.mark.parametrize("text", ["1,2,3\n4,5,6\n", "1,2,3,99\n4,5,6,98\n"])
 def test_a_table_without_known_names_is_predicted_by_the_number_of_its_columns(shell, houses, tmp_path, text):
-    houses.fit_block = None
+    houses.fit_block, houses.table_columns = None, TableColumns()
     houses.save("plain.h5")
     (tmp_path / "new.csv").write_text(text)
     code, out, err = shell("predict", "plain.h5", "new.csv", "--output", "hidden", "--json")
@@ -193,7 +194,7 @@ def test_a_table_that_does_not_fit_is_an_error(shell, houses, tmp_path, text, me
 
 
 def test_a_table_of_another_width_is_an_error(shell, houses, tmp_path):
-    houses.fit_block = None
+    houses.fit_block, houses.table_columns = None, TableColumns()
     houses.save("plain.h5")
     (tmp_path / "new.csv").write_text("1,2\n3,4\n")
     code, _, err = shell("predict", "plain.h5", "new.csv")

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
+from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
-from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextInput, TextKind
@@ -89,8 +89,9 @@ class ModelSignature:
         the inputs.
     text_names: the inputs that are texts. texts: gives them with their tokenizers; raises UsageError where these are
         declared wrongly. text_kind: gives the kind of a text file by what the model predicts.
-    image: how the image files of a prediction are decoded. cover_size: height and width that images of another aspect
-        ratio are cropped to instead of being stretched, for a model whose preprocessing keeps the aspect ratio.
+    data: the data block that the model was trained on, or is to be trained on. resizes_images, converts_color: whether
+        preprocessing takes images of any size, and of any colour mode. cover_size: height and width that images of
+        another aspect ratio are cropped to instead of being stretched, where preprocessing keeps the aspect ratio.
     table: the columns of tables that the model was trained on.
     seed: decides what is drawn. limits: on files that the model's own blocks name.
     """
@@ -109,7 +110,9 @@ class ModelSignature:
     texts: Callable[[], tuple[TextInput, ...]]
     text_kind: Callable[[], TextKind | None]
     cover_size: tuple[int, int] | None = None
-    image: ImageReader = field(default_factory=ImageReader)
+    resizes_images: bool = False
+    converts_color: bool = False
+    data: Data | None = None
     table: TableColumns = field(default_factory=TableColumns)
     seed: int = 0
     limits: ReadLimits | None = None
