@@ -47,6 +47,8 @@ class Layer(Block, family="layer"):
     over_images: ClassVar[bool] = False
     #: whether inputs of any scale are brought to a common one
     normalizes: ClassVar[bool] = False
+    #: whether each element of an output is one of an input, in training as well, so that zeros stay zeros
+    moves_elements: ClassVar[bool] = False
     #: the axis of the output along which its field ``use_bias`` adds one number each; None: it has no such bias
     bias_axis: ClassVar[int | None] = None
     #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name

@@ -18,6 +18,7 @@ class Slice(Layer):
     step the elements come in reverse order.
     """
 
+    moves_elements = True
     keeps_bounds = True
     axes: list[int] = field(default=1, min=1, doc="The axes, the batch dimension being 0.")
     starts: list[int] = field(doc="The first position along each axis.")
@@ -52,6 +53,7 @@ class Take(Layer):
     Input [batch, ...], output with as many elements along the axis as there are indices.
     """
 
+    moves_elements = True
     keeps_bounds = True
     indices: list[int] = field(doc="The positions, negative ones from the end; one may occur several times.")
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
@@ -128,6 +130,7 @@ class Split(Layer):
     Input [batch, ...]; output i has ``sizes[i]`` elements along the axis. ``axis: 0`` splits the samples.
     """
 
+    moves_elements = True
     keeps_bounds = True
     sizes: list[int] = field(min=1, doc="The sizes of the parts, which add up to that of the axis.")
     axis: int = field(default=1, doc="The axis, the batch dimension being 0.")

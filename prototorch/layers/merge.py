@@ -191,6 +191,7 @@ class Concatenate(MergeLayer):
     in a text and -1 the last. ``axis: 0`` joins the samples of the inputs, which may then be of different numbers.
     """
 
+    moves_elements = True
     aliases = ("Concat",)
     axis: int = field(default=1, doc="The axis, the batch dimension being 0.")
     examples = [

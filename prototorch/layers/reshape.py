@@ -18,6 +18,7 @@ class Flatten(Layer):
     Input [batch, ...], output [batch, product of the rest].
     """
 
+    moves_elements = True
     keeps_bounds = True
     examples = [example("Flatten { }", inputs=[(2, 3, 4)]), example("Flatten { }", inputs=[()])]
 
@@ -32,6 +33,7 @@ class Reshape(Layer):
     ``axis: 0`` none does, and the target shape begins with the number of samples.
     """
 
+    moves_elements = True
     keeps_bounds = True
     own_fields = frozenset({"axis"})
     target_shape: tuple[int, ...] = field(
@@ -64,6 +66,7 @@ class Permute(Layer):
     Input [batch, n1, n2, ...], output [batch, n_dims[0], n_dims[1], ...]. A mask goes with its axis (Keras' ends here).
     """
 
+    moves_elements = True
     mask_policy = "use"
     keeps_bounds = True
     consumes_features = True

@@ -46,6 +46,7 @@ class Tile(Layer):
 class BroadcastTo(Layer):
     """Axes of size 1 repeated up to a shape (keras.ops.broadcast_to). Input [batch, ...], output [batch, *shape]."""
 
+    moves_elements = True
     keeps_bounds = True
     shape: tuple[int, ...] = field(type=Dims(unknown=False), doc="The shape of the output without the batch dimension.")
     examples = [

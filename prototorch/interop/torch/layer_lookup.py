@@ -109,10 +109,10 @@ def _recorded_layer(export: TorchLayerExport) -> TorchLayer:
 def _compute_nodes(recording: Recording, nodes: Sequence[Node], t: Any, inputs: Sequence[Any]) -> Any:
     """The outputs of recorded ops; a value that is read once stands in the expression that reads it."""
 
-    def named(value: Value, result: Any, name: str) -> Any:
+    def let_shared(value: Value, result: Any, name: str) -> Any:
         return t.let(result, name) if sum(value.users.values()) > 1 else result
 
-    values: dict[Value, Any] = {v: named(v, x, "x") for v, x in zip(recording.inputs, inputs, strict=True)}
+    values: dict[Value, Any] = {v: let_shared(v, x, "x") for v, x in zip(recording.inputs, inputs, strict=True)}
     for node in nodes:
         if node.op.name == "full" and not node.attrs["shape"]:
             values[node.outputs[0]] = node.attrs["value"]
@@ -121,7 +121,7 @@ def _compute_nodes(recording: Recording, nodes: Sequence[Node], t: Any, inputs: 
         operands = [values[v] if v in values else _constant(t, v) for v in node.inputs]
         result = find_op(node.op.name)(t, export, *operands)
         for value, output in zip(node.outputs, result if isinstance(result, tuple) else (result,), strict=False):
-            values[value] = named(value, output, node.op.name)
+            values[value] = let_shared(value, output, node.op.name)
     outputs = tuple(values[v] for v in recording.outputs)
     return outputs if len(outputs) > 1 else outputs[0]
 

@@ -38,8 +38,6 @@ __all__ = ["NetBuilder"]
 _BATCH = 3  # samples of the trace in which shapes are inferred
 MAX_CONSTANT_ELEMENTS = 1 << 26  # of a constant that is repeated
 MAX_ELEMENTS = 1 << 40  # of a value, for one sample
-_PARTS = (layers.Slice, layers.Reshape, layers.Flatten, layers.Split, layers.Permute, layers.Concatenate, layers.Take,
-          layers.BroadcastTo)  # fmt: skip
 
 
 class NetBuilder:
@@ -248,7 +246,7 @@ class NetBuilder:
             if isinstance(node.layer, layers.Parameter):
                 if self.weights[f"{node.weights_key}/value"].any():
                     return False
-            elif isinstance(node.layer, _PARTS):
+            elif node.layer.moves_elements:
                 tops += node.bottoms
             else:
                 return False

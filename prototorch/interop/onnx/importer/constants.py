@@ -141,7 +141,7 @@ def _power(node: OnnxNode, arrays: Any) -> Any:
 
 
 @_evaluates("Floor", "Ceil")
-def _whole(node: OnnxNode, arrays: Any) -> Any:
+def _floor_or_ceil(node: OnnxNode, arrays: Any) -> Any:
     """Sizes are whole."""
     (x,) = arrays
     return x if x.dtype == object else np.floor(x) if node.op == "Floor" else np.ceil(x)
