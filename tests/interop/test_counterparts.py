@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 
 import prototorch as pt
 from prototorch import layers
-from prototorch.base import index
 from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ModelFileError
 from prototorch.interop.counterparts import row as rows_of_systems
@@ -28,62 +25,7 @@ from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.base import Layer
 
 PACKAGE = Path(pt.__file__).parent
-#: folders of a system's code in which no table of layers stands beside its rows
-FOLDERS = ["interop/keras"]
-NAMES = {entry.name for entry in index.entries("layer")}
 SHIPPED = {n: c for n, c in Layer.members().items() if c.__module__.startswith(layers.__name__)}
-
-
-# ---------------------------------------------------------------------- no tables beside rows
-
-
-def _layer_names(node: ast.AST) -> set[str]:
-    """The names of layers in an expression: as strings, as names, as attributes of `layers`."""
-    found = set()
-    for part in ast.walk(node):
-        if isinstance(part, ast.Constant) and isinstance(part.value, str):
-            found.add(part.value)
-        elif isinstance(part, ast.Name):
-            found.add(part.id)
-        elif isinstance(part, ast.Attribute):
-            found.add(part.attr)
-    return found & NAMES
-
-
-def layer_tables(source: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and names of each literal, and each union of types, of three or more layers."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List) or (
-            isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)
-        ):
-            names = _layer_names(node)
-            if len(names) >= 3:
-                yield node.lineno, sorted(names)
-
-
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_no_table_of_layers_stands_beside_the_rows(folder):
-    tables = [
-        f"{path.relative_to(PACKAGE)}:{line}: {', '.join(names)}"
-        for path in sorted((PACKAGE / folder).rglob("*.py"))
-        for line, names in layer_tables(path.read_text(encoding="utf-8"))
-    ]
-    assert tables == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        'A = {"Dense": 1, "ReLU": 2, "Flatten": 3}',
-        'A = frozenset({"Dense", "ReLU", "Flatten"})',
-        'A = dict.fromkeys(("Dense", "ReLU", "Flatten"))',
-        "A = (layers.Dense, layers.ReLU, Flatten)",
-        "A = isinstance(x, layers.Dense | layers.ReLU | layers.Flatten)",
-    ],
-)
-def test_a_table_of_layers_is_seen_in_each_form(source):
-    assert list(layer_tables(source))
-    assert not list(layer_tables(source.replace("ReLU", "other")))
 
 
 # ---------------------------------------------------------------------- the rows of Keras

@@ -19,18 +19,19 @@ from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.interop.counterparts import row as counterparts
 from prototorch.interop.counterparts.onnx.row import OpPair
 from prototorch.interop.counterparts.row import Counterpart, counterpart_rows
-from prototorch.interop.counterparts.torch.row import TorchRow
+from prototorch.interop.counterparts.torch.row import LAYOUTS, TorchRow
 from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.onnx import op_pairs
 from prototorch.interop.onnx.importer import find_importer
 from prototorch.interop.onnx.importer.constants import is_evaluated
-from prototorch.interop.torch import layouts
 from prototorch.interop.torch.codegen.module_source import torch_source
 from prototorch.model.model import Model
 from tests.interop.onnx.exported import model_of
 
 #: what may not hold a table outside rows
-FOLDERS = ("interop/torch", "interop/onnx", "interop/counterparts/torch", "interop/counterparts/onnx")
+FOLDERS = (
+    "interop/keras", "interop/torch", "interop/onnx", "interop/counterparts/torch", "interop/counterparts/onnx",
+)  # fmt: skip
 LAYERS = {entry.name for entry in entries("layer")}
 #: the calls that make rows
 ROW_CALLS = {"OpPair", "op_pair", "missing_ops", "ReductionPair", "RecurrentPair", "TorchRow", "RecurrentRow"}
@@ -44,11 +45,13 @@ def _is_row(node: ast.AST) -> bool:
 
 
 def _tables(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
-    """Line and names of each literal of layers, by their names or classes, that is not an argument of a row."""
+    """Line and names of each literal, and each union of types, of layers, by their names or classes, that is not an
+    argument of a row."""
     for node in ast.iter_child_nodes(tree):
         if _is_row(node):
             continue
-        if isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
+        is_union = isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)
+        if is_union or isinstance(node, ast.Dict | ast.Set | ast.Tuple | ast.List):
             names = set(_names(node))
             if len(names) >= LEAST_NAMES:
                 yield node.lineno, names
@@ -80,9 +83,10 @@ def test_no_table_of_layers_stands_outside_rows(folder: str):
 
 def test_a_table_in_a_text_is_seen():
     lines = ["A = {'ReLU': 1, 'Dense': 2, 'LSTM': 3}", "B = (layers.ReLU, layers.ELU, layers.SELU)",
-             "C = op_pair('Relu', fields={'ReLU': 1, 'Dense': 2, 'LSTM': 3})"]  # fmt: skip
+             "C = op_pair('Relu', fields={'ReLU': 1, 'Dense': 2, 'LSTM': 3})",
+             "D = isinstance(x, layers.ReLU | layers.ELU | layers.SELU)"]  # fmt: skip
     text = "\n".join(lines)
-    assert [line for line, _ in _tables(ast.parse(text))] == [1, 2]
+    assert [line for line, _ in _tables(ast.parse(text))] == [1, 2, 4]
 
 
 # ---------------------------------------------------------------- each row changes something
@@ -149,8 +153,8 @@ def test_the_weights_of_a_row_are_those_of_the_table(row: TorchRow):
     for case in examples:
         shapes = {n.removeprefix("layer/"): a.shape for n, a in case.weights("float32").items()}
         with suppress(NotExpressibleError):  # of fields that PyTorch does not have
-            assert layouts.LAYOUTS.layouts(case.instance, shapes)
-        assert layouts.LAYOUTS.knows(case.layer)
+            assert LAYOUTS.layouts(case.instance, shapes)
+        assert LAYOUTS.knows(case.layer)
 
 
 PAIRS = [p for p in op_pairs.op_pairs() if p.name]
