@@ -3,8 +3,8 @@
 After a syntax error the statement that contains it is skipped and parsing continues, so that one run reports several
 errors.
 
-lark builds its LALR tables from the grammar once per process, at the first text that is read: 55 ms of CPU time, 5 % of
-`prototorch check lenet`. Tables stored ahead of time saved 50 ms of it; lark's own cache does so through pickle.
+lark builds its LALR tables from the grammar once per process, at the first text that is read: 55 ms of CPU time, 12 %
+of `prototorch check lenet`. Tables stored ahead of time saved 50 ms of it; lark's own cache does so through pickle.
 """
 
 from __future__ import annotations
