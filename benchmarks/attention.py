@@ -73,8 +73,18 @@ def measure(turns: int, device: str = "cpu", dtype: str = "float32") -> list[dic
         figures: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
         for _ in range(turns):
             for side in SIDES:
-                command = [sys.executable, "-m", "benchmarks.attention", "--side", side, "--device", device, "--dtype",
-                           dtype, json.dumps(case)]  # fmt: skip
+                command = [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.attention",
+                    "--side",
+                    side,
+                    "--device",
+                    device,
+                    "--dtype",
+                    dtype,
+                    json.dumps(case),
+                ]
                 result = run_isolated(command, LIMIT)
                 assert result.code == 0, result.err[-2000:]
                 figures[side].append(json.loads(result.out.splitlines()[-1]))

@@ -92,18 +92,37 @@ def measure(
     threads: int, turns: int, *, is_small: bool = False, device: str = "cpu"
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Microseconds of a step of each side, by clock ("wall", "processor"): the median and the least of the turns."""
-    base = {**os.environ, "OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads),
-            "PROTOTORCH_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # fmt: skip
+    base = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "PROTOTORCH_THREADS": str(threads),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     processes: dict[str, Any] = {}
     sides = SIDES if device == "cpu" else (*SIDES, GRAPH_SIDE)
     times: dict[str, list[list[float]]] = {side: [] for side in sides}
     try:
         for side in sides:
-            command = [sys.executable, "-m", "benchmarks.eager_step", "--side", side, "--threads", str(threads),
-                       "--device", device]  # fmt: skip
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.eager_step",
+                "--side",
+                side,
+                "--threads",
+                str(threads),
+                "--device",
+                device,
+            ]
             environment = {**base, **(ALLOCATOR if side.startswith("torch") else {})}
-            processes[side] = subprocess.Popen([*command, "--small"] if is_small else command, env=environment,
-                                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+            processes[side] = subprocess.Popen(
+                [*command, "--small"] if is_small else command,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
             if processes[side].stdout.readline() != "ready\n":
                 raise SystemExit(f"{side}: its process has ended before it could be measured; see above")
         for _ in range(turns):
@@ -139,13 +158,17 @@ def main() -> None:
     if options.json:
         print(json.dumps(found))
         return
-    print(f"microseconds of a step, {options.threads} threads, {options.turns} turns: median, least; "
-          "divided by PyTorch's eager ones")  # fmt: skip
+    print(
+        f"microseconds of a step, {options.threads} threads, {options.turns} turns: median, least; "
+        "divided by PyTorch's eager ones"
+    )
     for clock in ("wall", "processor"):
         for side, row in found.items():
             ratios = [row[clock][figure] / found["torch"][clock][figure] for figure in ("median", "least")]
-            print(f"{clock:10s} {side:20s} {row[clock]['median']:8.0f} {row[clock]['least']:8.0f}   "
-                  f"{ratios[0]:5.2f} {ratios[1]:5.2f}")  # fmt: skip
+            print(
+                f"{clock:10s} {side:20s} {row[clock]['median']:8.0f} {row[clock]['least']:8.0f}   "
+                f"{ratios[0]:5.2f} {ratios[1]:5.2f}"
+            )
 
 
 if __name__ == "__main__":

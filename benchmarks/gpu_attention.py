@@ -35,8 +35,10 @@ def attention(report: Report, folder: Path) -> None:
         for causal in (False, True):
             q, k, v = (rng.standard_normal(SHAPE).astype(dtype) for _ in range(3))
             (got, *_), choice = run_op(backend, "attention_heads", [q, k, v], {"causal": causal})
-            expected = run_on_arrays(lambda *a: OPS["attention_heads"](*a, causal=causal),  # noqa: B023 - called at once
-                                     *(a.astype(np.float64) for a in (q, k, v)))  # fmt: skip
+            expected = run_on_arrays(
+                lambda *a: OPS["attention_heads"](*a, causal=causal),  # noqa: B023 - called at once
+                *(a.astype(np.float64) for a in (q, k, v)),
+            )
             expected = expected[0] if isinstance(expected, tuple) else expected
             error = relative_error(got.astype(np.float64), expected)
             report(f"{precision}{' causal' if causal else ''}: level {choice}, off by {error:.1e} of the largest")

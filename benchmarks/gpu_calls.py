@@ -55,8 +55,10 @@ def calls(report: Report, folder: Path) -> None:
     block = device.alloc(1 << 28)
     less = device.free_bytes()
     del block
-    report(f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
-        f"{(device.free_bytes() - less) / 2**20:.0f} MiB of them back")  # fmt: skip
+    report(
+        f"{free / 2**30:.1f} GiB are free, {(free - less) / 2**20:.0f} MiB less with 256 MiB taken, "
+        f"{(device.free_bytes() - less) / 2**20:.0f} MiB of them back"
+    )
     try:
         device.alloc(1 << 46)
     except ResourceError as why:
@@ -110,10 +112,12 @@ def check_capture(report: Report, device: Any) -> None:
         device.xp.zeros(1000, dtype="float32")
 
     for name, is_allowed, work in (
-        ("reading back", False, lambda: device.download(block)), ("waiting", False, device.compute_stream.synchronize),
-        ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))), ("freeing memory", None, spare.clear),
+        ("reading back", False, lambda: device.download(block)),
+        ("waiting", False, device.compute_stream.synchronize),
+        ("taking memory", True, lambda: spare.append(device.alloc(1 << 20))),
+        ("freeing memory", None, spare.clear),
         ("a temporary of CuPy's", True, temporaries),
-    ):  # fmt: skip
+    ):
         try:
             with device.stream_context():
                 device.begin_capture()

@@ -136,8 +136,17 @@ class _Cell:
         module.reset_peak(device)
 
 
-def measure(name: str, precision: str, batch: int, what: str, contenders: Sequence[str], rounds: int,
-            min_seconds: float, device: str = "cuda", report: Report = lambda result: None) -> CellResult:  # fmt: skip
+def measure(
+    name: str,
+    precision: str,
+    batch: int,
+    what: str,
+    contenders: Sequence[str],
+    rounds: int,
+    min_seconds: float,
+    device: str = "cuda",
+    report: Report = lambda result: None,
+) -> CellResult:
     """Measure a cell.
 
     contenders: of `CONTENDERS`, or `CANDIDATES`, ours with the kernels that stand beside those in use; channels last

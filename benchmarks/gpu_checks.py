@@ -97,8 +97,9 @@ def kernels(report: Report, folder: Path) -> None:
     assert not failures, f"{len(failures)} failed: " + "; ".join(failures[:40])
 
 
-def train_steps(name: str, precision: str, deterministic: bool, batch: int, steps: int,
-                is_captured: bool) -> tuple[float, dict[str, np.ndarray]]:  # fmt: skip
+def train_steps(
+    name: str, precision: str, deterministic: bool, batch: int, steps: int, is_captured: bool
+) -> tuple[float, dict[str, np.ndarray]]:
     """The last loss and the weights after some steps as one graph each, or kernel by kernel."""
     one = OursOnGpu(find_workload(name), "cuda", precision, deterministic=deterministic)
     one.feed(*find_workload(name).batch(batch))
@@ -117,8 +118,10 @@ def captured(report: Report, folder: Path) -> None:
     for name, precision, deterministic, batch, steps in CAPTURED_NETS:
         setting = (name, precision, deterministic, batch, steps)
         first, second = train_steps(*setting, True), train_steps(*setting, False)
-        report(f"{name} {precision}{' deterministic' if deterministic else ''}: {steps} steps, last losses "
-               f"{first[0]:.6f} captured and {second[0]:.6f} kernel by kernel")  # fmt: skip
+        report(
+            f"{name} {precision}{' deterministic' if deterministic else ''}: {steps} steps, last losses "
+            f"{first[0]:.6f} captured and {second[0]:.6f} kernel by kernel"
+        )
         different = changed_arrays(first[1], second[1])
         if not different:
             continue

@@ -12,8 +12,13 @@ from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
 
-def run_op(backend: Any, name: str, arrays: Sequence[np.ndarray], attrs: dict[str, Any],
-        layouts: Sequence[str | None] | None = None) -> tuple[tuple[np.ndarray, ...], str]:  # fmt: skip
+def run_op(
+    backend: Any,
+    name: str,
+    arrays: Sequence[np.ndarray],
+    attrs: dict[str, Any],
+    layouts: Sequence[str | None] | None = None,
+) -> tuple[tuple[np.ndarray, ...], str]:
     """What an op gives on the GPU by the kernel the backend takes, and the level of that kernel."""
     op = OPS[name]
     specs = tuple(Spec(a.shape, a.dtype.name) for a in arrays)

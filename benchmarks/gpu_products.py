@@ -81,8 +81,10 @@ def products(report: Report, folder: Path) -> None:
             one, two = (one.T if attrs.get("transpose_a") else one), (two.T if attrs.get("transpose_b") else two)
             theirs = time_cupy(cupy, lambda: cupy.matmul(one, two))  # noqa: B023 - called at once
             flops = 2e-12 * m * k * n
-            report(f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
-                f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s")  # fmt: skip
+            report(
+                f"{precision} {m}x{k}x{n} {attrs or ''}: error {error:.1e}, {flops / ours:.0f} TFLOP/s, "
+                f"cuBLAS by CuPy {flops / theirs:.0f} TFLOP/s"
+            )
             assert level == "cuda"
             assert error < TOLERANCE[precision], "too far"
 

@@ -55,9 +55,13 @@ def predict_launches(records: list[Any], net: str, precision: str, batch: int, c
         part = parts.popleft() if parts else None
         label = f"{number} {record.phase} {record.op} {record.scope}"
         found[label] = PredictedLaunch(
-            record.op, record.scope, record.phase, part.sober_seconds if part else 0.0, part.nbytes if part else 0.0,
+            record.op,
+            record.scope,
+            record.phase,
+            part.sober_seconds if part else 0.0,
+            part.nbytes if part else 0.0,
             sum(launch.flops for launch in part.launches) if part else 0.0,
-        )  # fmt: skip
+        )
     return found
 
 
@@ -127,8 +131,10 @@ def tables(title: str, folder: Path) -> Iterator[str]:
     labelled = label_kernels(read_events(folder / LAUNCH_TRACE))
     kernels = read_kernels(read_events(folder / REPLAY_TRACE))
     replays = split_replays(kernels, REPLAYS)
-    yield (f"CUPTI: {len(labelled)} kernels and copies kernel by kernel, {len(kernels)} in {REPLAYS} replays of the "
-           f"graph ({len(replays[0].kernels) if replays else 0} in each)")  # fmt: skip
+    yield (
+        f"CUPTI: {len(labelled)} kernels and copies kernel by kernel, {len(kernels)} in {REPLAYS} replays of the "
+        f"graph ({len(replays[0].kernels) if replays else 0} in each)"
+    )
     if not labelled:
         yield "CUPTI has recorded no kernel: see the times by events above"
         return

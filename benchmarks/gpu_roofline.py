@@ -193,8 +193,9 @@ def _step_launches(
     return result
 
 
-def _fused_updates(calls: Sequence[tuple[PlannedStep, StreamKernel, Any, Any, Cost]], backend: CudaBackend,
-             device: RecordingDevice) -> list[StepPrediction]:  # fmt: skip
+def _fused_updates(
+    calls: Sequence[tuple[PlannedStep, StreamKernel, Any, Any, Cost]], backend: CudaBackend, device: RecordingDevice
+) -> list[StepPrediction]:
     planned = {id(run): (planned_step, lower_bound) for planned_step, run, _, _, lower_bound in calls}
     remaining = sum((lower_bound for _, _, _, _, lower_bound in calls), Cost())
     predictions, together = list[StepPrediction](), list[Any]()
@@ -229,9 +230,11 @@ def format_row(p: Prediction) -> str:
     """A row of the first table."""
     nbytes, lower_bound = sum(x.nbytes for x in p.steps), sum(x.least.nbytes for x in p.steps)
     flops = sum(s.flops for x in p.steps for s in x.launches)
-    return (f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {nbytes / 1e9:,.2f} "
-            f"| {lower_bound / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} "
-            f"| {p.sober_seconds * 1e3:,.3f} | {p.sober_rate:,.0f} |")  # fmt: skip
+    return (
+        f"| {p.net} | {p.what} | {p.precision} | {p.batch} | {p.launches} | {nbytes / 1e9:,.2f} "
+        f"| {lower_bound / 1e9:,.2f} | {flops / 1e9:,.0f} | {p.seconds * 1e3:,.3f} | {p.rate:,.0f} "
+        f"| {p.sober_seconds * 1e3:,.3f} | {p.sober_rate:,.0f} |"
+    )
 
 
 #: least: each op reads its inputs and writes its outputs once
@@ -249,14 +252,18 @@ def format_details(p: Prediction, steps: int) -> Iterable[str]:
     for name, result in list(p.kernels().items())[:steps]:
         nbytes, flops = sum(s.nbytes for s, _ in result), sum(s.flops for s, _ in result)
         time = sum(t for _, t in result)
-        yield (f"| {name} | {len(result)} | {nbytes / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
-               f"| {time / p.sober_seconds:.1%} |")  # fmt: skip
+        yield (
+            f"| {name} | {len(result)} | {nbytes / 1e9:,.3f} | {flops / 1e9:,.0f} | {time * 1e3:,.3f} "
+            f"| {time / p.sober_seconds:.1%} |"
+        )
     yield "\n| layer | ops | kernels | MB | sober ms |"
     yield "| --- | --- | --- | --- | --- |"
     for part in sorted(p.steps, key=lambda x: -x.sober_seconds)[:steps]:
         ops = [f"{n} {m}" if (n := part.step.members.count(m)) > 1 else m for m in dict.fromkeys(part.step.members)]
-        yield (f"| {part.step.layer or '-'} | {part.step.phase} {' + '.join(ops)} | {len(part.launches)} "
-               f"| {part.nbytes / 1e6:,.1f} | {part.sober_seconds * 1e3:,.4f} |")  # fmt: skip
+        yield (
+            f"| {part.step.layer or '-'} | {part.step.phase} {' + '.join(ops)} | {len(part.launches)} "
+            f"| {part.nbytes / 1e6:,.1f} | {part.sober_seconds * 1e3:,.4f} |"
+        )
 
 
 def main() -> None:

@@ -24,10 +24,16 @@ def _rates() -> Iterator[str]:
     def row(name: str, values: Iterable[str], source: str) -> str:
         return f"| {name} | {' | '.join(values)} | {source} |"
 
-    yield row("memory", (f"{r.bytes_per_second / 1e12:.1f} TB/s" for r in columns),
-              "a plain copy moved 4.3 and 3.0 TB/s; sober 0.7 of it")  # fmt: skip
-    for kind, source in (("bf16", "one large product reached 788 and 798; convolutions have a mean of 250 to 330"),
-                         ("tf32", "half of bf16"), ("fp32", "67 by the datasheet")):  # fmt: skip
+    yield row(
+        "memory",
+        (f"{r.bytes_per_second / 1e12:.1f} TB/s" for r in columns),
+        "a plain copy moved 4.3 and 3.0 TB/s; sober 0.7 of it",
+    )
+    for kind, source in (
+        ("bf16", "one large product reached 788 and 798; convolutions have a mean of 250 to 330"),
+        ("tf32", "half of bf16"),
+        ("fp32", "67 by the datasheet"),
+    ):
         yield row(f"{kind} products", (f"{r.flops_per_second[kind] / 1e12:.0f} TFLOP/s" for r in columns), source)
     yield row("start of a launch", (f"{r.launch_seconds * 1e6:g} us" for r in columns), "a node of a CUDA graph")
     yield row("of a product", (f"{r.product_seconds * 1e6:g} us" for r in columns), "prologue, last wave, split sums")

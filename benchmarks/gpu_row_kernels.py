@@ -69,8 +69,10 @@ def compare_row_kernels(say: Report) -> None:
                 if not error <= TOLERANCE[precision]:
                     wrong.append(f"{title}: off by {error:.1e} of the largest element")
                 nbytes = arrays * base.nbytes
-                say(f"{title}: a block a row {nbytes / before / 1e9:,.0f} GB/s, a warp a row "
-                    f"{nbytes / now / 1e9:,.0f} GB/s ({before / now:.2f}x)")  # fmt: skip
+                say(
+                    f"{title}: a block a row {nbytes / before / 1e9:,.0f} GB/s, a warp a row "
+                    f"{nbytes / now / 1e9:,.0f} GB/s ({before / now:.2f}x)"
+                )
     assert not wrong, "; ".join(wrong)
 
 

@@ -89,9 +89,10 @@ def sequence_runs(name: str, attrs: dict[str, Any], shape: tuple[int, int, int, 
 def input_products(shape: tuple[int, int, int, int], gates: int, dtype: Any) -> list[Run]:
     """The three products of a layer's input, forward and back."""
     samples, steps, units, size = shape
-    x, w, g = (np.ones(s, np.float32).astype(dtype) for s in (
-        (samples * steps, size), (size, gates * units), (samples * steps, gates * units)
-    ))  # fmt: skip
+    x, w, g = (
+        np.ones(s, np.float32).astype(dtype)
+        for s in ((samples * steps, size), (size, gates * units), (samples * steps, gates * units))
+    )
     return [
         ("matmul", [x, w], {}),
         ("matmul", [g, w], {"transpose_b": True}),

@@ -49,14 +49,20 @@ def stand_in_modules() -> dict[str, Any]:
     """CuPy and cuDNN as far as the checks call them beside the backend."""
     event = SimpleNamespace(record=lambda: None, synchronize=lambda: None)
     nccl = SimpleNamespace(
-        NcclCommunicator=lambda *_: SimpleNamespace(allReduce=lambda *_: None), get_unique_id=lambda: b"",
-        NCCL_FLOAT32=7, NCCL_SUM=0,
-    )  # fmt: skip
+        NcclCommunicator=lambda *_: SimpleNamespace(allReduce=lambda *_: None),
+        get_unique_id=lambda: b"",
+        NCCL_FLOAT32=7,
+        NCCL_SUM=0,
+    )
     cuda = SimpleNamespace(Event=lambda: event, Stream=_Stream, get_elapsed_time=lambda a, b: 1.0, nccl=nccl)
     cupy = SimpleNamespace(
-        asarray=np.asarray, matmul=np.matmul, arange=lambda *a, **k: np.arange(*a, **k).view(_Array),
-        asnumpy=np.asarray, float32=np.float32, cuda=cuda,
-    )  # fmt: skip
+        asarray=np.asarray,
+        matmul=np.matmul,
+        arange=lambda *a, **k: np.arange(*a, **k).view(_Array),
+        asnumpy=np.asarray,
+        float32=np.float32,
+        cuda=cuda,
+    )
     properties = SimpleNamespace(serialize=lambda: '{"deviceName": "stand-in"}')
     cudnn = SimpleNamespace(create_device_properties=lambda _: properties)
     return {"cupy": cupy, "cupy.cuda.nccl": nccl, "cudnn": cudnn}
@@ -114,7 +120,7 @@ def use_small_sizes() -> Iterator[None]:
             (gpu_products, "CONV_LAYERS", (("conv", (2, 3, 8, 8), (4, 3, 3, 3), 1, 1, 1),)),
             (gpu_cell, "time_step", time_once),
             (gpu_cell, "TORCH_DEVICE", "cpu"),
-        ):  # fmt: skip
+        ):
             stack.enter_context(patch.object(module, name, value))
         yield
 

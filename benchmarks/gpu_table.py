@@ -62,10 +62,21 @@ def format_row(net: str, what: str, precision: str, batch: int, result: Mapping[
     others = ", ".join(f"{n.removeprefix('torch ')} {rate(n)}" for n in [*(n for _, n in peers[1:]), *more])
     tail = "; ".join([others, *result.get("remarks", [])]).strip("; ").replace("|", "/").replace("\n", " ")
     cells = (
-        net, what, precision, str(batch), rate(OURS) or "failed", rate(AUTOTUNED), rate("fed"), rate(PREDICTED),
-        best, ratio, describe_goals(net, what, precision, batch, seconds), mebibytes(OURS),
-             mebibytes(peers[0][1]) if peers else "", tail,
-    )  # fmt: skip
+        net,
+        what,
+        precision,
+        str(batch),
+        rate(OURS) or "failed",
+        rate(AUTOTUNED),
+        rate("fed"),
+        rate(PREDICTED),
+        best,
+        ratio,
+        describe_goals(net, what, precision, batch, seconds),
+        mebibytes(OURS),
+        mebibytes(peers[0][1]) if peers else "",
+        tail,
+    )
     return f"| {' | '.join(cells)} |"
 
 

@@ -26,8 +26,13 @@ class ProcessResult(NamedTuple):
     err: str
 
 
-def run_isolated(command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None,
-                 output: Path | None = None, on_wait: Callable[[], None] | None = None) -> ProcessResult:  # fmt: skip
+def run_isolated(
+    command: Sequence[str],
+    limit: float,
+    environment: Mapping[str, str] | None = None,
+    output: Path | None = None,
+    on_wait: Callable[[], None] | None = None,
+) -> ProcessResult:
     """Run a command for at most ``limit`` seconds.
 
     Its output goes into files: processes that it leaves behind (compilers of PyTorch's do stay) may hold a pipe open
@@ -46,12 +51,23 @@ def run_isolated(command: Sequence[str], limit: float, environment: Mapping[str,
         return ProcessResult(code, out.read(), err.read())
 
 
-def _run(command: Sequence[str], limit: float, environment: Mapping[str, str] | None, out: object, err: object,
-         on_wait: Callable[[], None] | None) -> int | None:  # fmt: skip
+def _run(
+    command: Sequence[str],
+    limit: float,
+    environment: Mapping[str, str] | None,
+    out: object,
+    err: object,
+    on_wait: Callable[[], None] | None,
+) -> int | None:
     process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=out, stderr=err, start_new_session=True,  # type: ignore[call-overload]
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,  # type: ignore[call-overload]
         preexec_fn=_end_with_parent,  # this process has one thread
-    )  # fmt: skip
+    )
     end = time.monotonic() + limit
     try:
         while (left := end - time.monotonic()) > 0:

@@ -92,8 +92,9 @@ class WorkloadRunner:
             figures = self._turns(row, "infer", workers)
         return self._add_line(row, f"{batch}", "infer", "ms", {k: 1e3 * v for k, v in figures.items()}, 1.0, fit)
 
-    def _open_workers(self, stack: ExitStack, row: Workload, what: str, batch: int, weights: Path,
-                export: dict[str, str]) -> dict[str, WorkerProcess]:  # fmt: skip
+    def _open_workers(
+        self, stack: ExitStack, row: Workload, what: str, batch: int, weights: Path, export: dict[str, str]
+    ) -> dict[str, WorkerProcess]:
         """The contenders that are ready, each warmed up."""
         workers = {}
         for entry in self._participants(row, training=what == "train"):
@@ -227,10 +228,17 @@ class WorkloadRunner:
             self._measure_each(row, "first step", both)
         limits = {"cold": row.first, "warm": 1.5}
         return [
-            self._add_line(row, f"{batch}", f"first step, {name}", "s",
-                           {k: statistics.median(v) for k, v in figures.items()}, None, limit=limits[name])
+            self._add_line(
+                row,
+                f"{batch}",
+                f"first step, {name}",
+                "s",
+                {k: statistics.median(v) for k, v in figures.items()},
+                None,
+                limit=limits[name],
+            )
             for name, figures in (("cold", cold), ("warm", warm))
-        ]  # fmt: skip
+        ]
 
     def _epoch(self, row: Workload, weights: Path, place: Path) -> list[ResultLine | None]:
         """Wall seconds of whole processes that train one epoch, their memory, and the loss they end with."""
@@ -274,8 +282,17 @@ class WorkloadRunner:
     def _participants(self, row: Workload, training: bool) -> list[PeerEntry]:
         return [entry for entry in self.entries if entry.takes(row, training)]
 
-    def _add_line(self, row: Workload, batch: str, what: str, unit: str, figures: dict[str, float], goal: float | None,
-              fit: str = "", limit: float | None = None) -> ResultLine | None:  # fmt: skip
+    def _add_line(
+        self,
+        row: Workload,
+        batch: str,
+        what: str,
+        unit: str,
+        figures: dict[str, float],
+        goal: float | None,
+        fit: str = "",
+        limit: float | None = None,
+    ) -> ResultLine | None:
         if not figures:
             return None
         line = ResultLine(row.name, batch, what, unit, figures, goal, limit, fit)

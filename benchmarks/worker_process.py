@@ -50,8 +50,15 @@ class WorkerProcess:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         command = [sys.executable, "-m", "benchmarks.worker", entry.name, row.name, "--threads", str(threads)]
         self.began = time.perf_counter()
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment(threads, cache), text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)  # fmt: skip
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(threads, cache),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
 
     def ask(self, do: str, **given: Any) -> Any:
         """The answer to a command."""

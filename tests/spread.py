@@ -17,6 +17,9 @@ def choose_spread(names: Sequence[str], count: int) -> list[str]:
     columns = list(kinds.values())
     if len(columns) >= count:  # evenly over the kinds
         return [columns[i * len(columns) // count][0] for i in range(count)]
-    order = sorted((index / len(column), number, name)
-                   for number, column in enumerate(columns) for index, name in enumerate(column))  # fmt: skip
+    order = sorted(
+        (index / len(column), number, name)
+        for number, column in enumerate(columns)
+        for index, name in enumerate(column)
+    )
     return [name for _, _, name in order[:count]]

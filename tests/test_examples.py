@@ -84,8 +84,22 @@ def test_photos_are_fine_tuned(run, tmp_path):
             Image.new("RGBA", (30, 20 + number), (60 * i, 255 - 60 * i, 0, 255)).save(
                 tmp_path / "stamps" / name / f"{number}.png"
             )
-    text = run("fine_tune_photos.py", "--stamps", "stamps", "--model", "small.proto", "--weights", "base.h5",
-               "--stages", "body", "--epochs", 6, "--compare", "--save", "tuned.h5")  # fmt: skip
+    text = run(
+        "fine_tune_photos.py",
+        "--stamps",
+        "stamps",
+        "--model",
+        "small.proto",
+        "--weights",
+        "base.h5",
+        "--stages",
+        "body",
+        "--epochs",
+        6,
+        "--compare",
+        "--save",
+        "tuned.h5",
+    )
     assert 0 <= float(re.search(r"accuracy with pretrained weights: (\S+)", text)[1]) <= 1
     assert 0 <= float(re.search(r"accuracy from scratch: (\S+)", text)[1]) <= 1
     tuned, base = load_model(tmp_path / "tuned.h5"), load_model(tmp_path / "base.h5")
@@ -110,7 +124,13 @@ def test_the_data_of_the_text_models_are_made_and_learned_from(run, tmp_path):
     assert not set(lines["topics.tsv"][1:]) & set(lines["topics_test.tsv"][1:])
     assert sum(map(len, lines["docstrings.txt"])) > 400_000
     overrides = ["fit.data.label=topic", "fit.data.limit=200", "fit.validation_split=0"]
-    model = load_model("lstm_classifier", classes=4, dim=8, units=8, length=12, overrides=[
-        f'fit.data.source="{tmp_path}/texts/topics.tsv"', *overrides])  # fmt: skip
+    model = load_model(
+        "lstm_classifier",
+        classes=4,
+        dim=8,
+        units=8,
+        length=12,
+        overrides=[f'fit.data.source="{tmp_path}/texts/topics.tsv"', *overrides],
+    )
     losses = model.fit(epochs=4, batch_size=32, verbose=0).history["loss"]
     assert losses[-1] < losses[0]

@@ -19,8 +19,14 @@ PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "by_hand")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PROGRAMS])
 def test_a_program_of_the_lecture(name, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-W", "error", str(FOLDER / f"{name}.py")], cwd=tmp_path, env=environment,
-                          capture_output=True, text=True, timeout=600)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(FOLDER / f"{name}.py")],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
     if name.startswith(("net_", "graph_")):
         assert "as by hand" in done.stdout

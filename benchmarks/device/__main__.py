@@ -21,17 +21,29 @@ def make_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = argparse.ArgumentParser(prog="benchmarks/device.sh", description=__doc__)
     parser.add_argument("part", choices=(*PARTS, "all"), help="1 to 5, or all of them")
-    parser.add_argument("--out", type=Path, help="folder for summary.md and results.tar.gz (default: $OUT, else "
-                        "build/device/out)")  # fmt: skip
-    parser.add_argument("--wheels", type=Path, default=ROOT / ".whl", help="wheels of what is not installed "
-                        "(default: .whl)")  # fmt: skip
-    parser.add_argument("--again", action="append", default=[], metavar="STEP", help="run a step that ended "
-                        "before; failed: all that have not passed; all: every one")  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, help="folder for summary.md and results.tar.gz (default: $OUT, else build/device/out)"
+    )
+    parser.add_argument(
+        "--wheels", type=Path, default=ROOT / ".whl", help="wheels of what is not installed (default: .whl)"
+    )
+    parser.add_argument(
+        "--again",
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="run a step that ended before; failed: all that have not passed; all: every one",
+    )
     parser.add_argument("--keep-passed", action="store_true", help="what passed with other sources counts as passed")
     seconds = ", ".join(f"{part}: {limit:.0f}" for part, limit in PART_SECONDS.items())
     parser.add_argument("--seconds", type=float, help=f"of each part (default: {seconds})")
-    parser.add_argument("--slowdown", type=float, default=1.0, metavar="FACTOR", help="multiply all limits: where only "
-                        "the script itself is tried")  # fmt: skip
+    parser.add_argument(
+        "--slowdown",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="multiply all limits: where only the script itself is tried",
+    )
     parser.add_argument("--list", action="store_true", help="print the steps, and run none")
     return parser
 

@@ -36,8 +36,13 @@ def machine_lines() -> Iterator[str]:
     disk = shutil.disk_usage(".")
     yield f"disk {disk.free / 2**30:.1f} GiB free"
     try:
-        done = subprocess.run(["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv"], capture_output=True, text=True,
-                              check=False, timeout=30)  # fmt: skip
+        done = subprocess.run(
+            ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
         yield from (done.stdout or done.stderr).strip().splitlines()
     except (OSError, subprocess.TimeoutExpired) as error:
         yield f"nvidia-smi: {error}"

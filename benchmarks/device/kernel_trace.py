@@ -71,18 +71,27 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 def read_kernels(events: Iterable[Mapping[str, Any]]) -> list[TracedKernel]:
     """Kernels and copies on the GPU."""
-    return [TracedKernel(e["name"], float(e["ts"]), float(e["dur"]), int(e["args"].get("correlation", -1)))
-            for e in events if e.get("cat") in _ON_GPU]  # fmt: skip
+    return [
+        TracedKernel(e["name"], float(e["ts"]), float(e["dur"]), int(e["args"].get("correlation", -1)))
+        for e in events
+        if e.get("cat") in _ON_GPU
+    ]
 
 
 def label_kernels(events: Sequence[Mapping[str, Any]]) -> list[TracedKernel]:
     """The kernels with the label of the range in which they were launched: the range around the call of CUDA's with
     the same correlation id, else the one around the kernel itself (each range waits for its kernels)."""
-    ranges = [(float(e["ts"]), float(e["ts"]) + float(e["dur"]), e["name"][len(RANGE) :])
-              for e in events if e.get("cat") == "user_annotation" and e["name"].startswith(RANGE)]  # fmt: skip
+    ranges = [
+        (float(e["ts"]), float(e["ts"]) + float(e["dur"]), e["name"][len(RANGE) :])
+        for e in events
+        if e.get("cat") == "user_annotation" and e["name"].startswith(RANGE)
+    ]
     starts = [begin for begin, _, _ in ranges]
-    calls = {int(e["args"]["correlation"]): float(e["ts"]) for e in events
-             if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})}  # fmt: skip
+    calls = {
+        int(e["args"]["correlation"]): float(e["ts"])
+        for e in events
+        if e.get("cat") in ("cuda_runtime", "cuda_driver") and "correlation" in e.get("args", {})
+    }
     labelled = []
     for one in read_kernels(events):
         moment = calls.get(one.correlation, one.start)

@@ -46,8 +46,9 @@ def _profile(net: str, precision: str) -> Step:
     command = ("-m", "benchmarks.gpu_profile", net, "--precision", precision, "--folder", "{folder}")
     title = f"kernels of a training step of {net} in {precision}, batch 256"
     sample = ("-m", "benchmarks.gpu_profile", net, "--sample", str(SAMPLES / "profile"))
-    return Step(f"profile-{net}-{precision}", 4, title, 75, command, least=25, stand_in=sample,
-                describe=describe_tables)  # fmt: skip
+    return Step(
+        f"profile-{net}-{precision}", 4, title, 75, command, least=25, stand_in=sample, describe=describe_tables
+    )
 
 
 def _sanitizer(tool: str, count: int, limit: float) -> Step:

@@ -34,8 +34,11 @@ def cpu_quota(root: Path = Path("/")) -> int | None:
         top = base if is_v2 else base / "cpu"
         folder = top / own.strip("/")
         while True:
-            words = _read_text(folder / "cpu.max") if is_v2 else " ".join(
-                _read_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))  # fmt: skip
+            words = (
+                _read_text(folder / "cpu.max")
+                if is_v2
+                else " ".join(_read_text(folder / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period"))
+            )
             quotas.append(_processors(words))
             if folder == top:
                 break

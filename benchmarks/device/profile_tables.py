@@ -42,10 +42,12 @@ def profile_lines(title: str, replay: Replay, predictions: Mapping[str, Predicte
     gaps = replay.gaps()
     long_gaps = [g for g in gaps if g > LONG_GAP]
     predicted = sum(p.seconds for p in predictions.values()) * 1e6
-    yield (f"{title}: {replay.span:,.0f} us for {len(replay.kernels)} kernels of which {replay.busy:,.0f} us are busy; "
-           f"gaps {sum(gaps):,.0f} us, median {statistics.median(gaps) if gaps else 0:.1f} us, "
-           f"{len(long_gaps)} longer than {LONG_GAP:.0f} us ({sum(long_gaps):,.0f} us); "
-           f"predicted {predicted:,.0f} us")  # fmt: skip
+    yield (
+        f"{title}: {replay.span:,.0f} us for {len(replay.kernels)} kernels of which {replay.busy:,.0f} us are busy; "
+        f"gaps {sum(gaps):,.0f} us, median {statistics.median(gaps) if gaps else 0:.1f} us, "
+        f"{len(long_gaps)} longer than {LONG_GAP:.0f} us ({sum(long_gaps):,.0f} us); "
+        f"predicted {predicted:,.0f} us"
+    )
     unknown = [k for k in replay.kernels if k.label not in predictions]
     if unknown:
         names = ", ".join(dict.fromkeys(_short(k.name, 40) for k in unknown[:20]))
@@ -64,8 +66,9 @@ def sum_by_launch(replay: Replay) -> dict[str, float]:
     return dict(found)
 
 
-def _kernel_table(replay: Replay, launches: Mapping[str, float],
-                  predictions: Mapping[str, PredictedLaunch]) -> Iterator[str]:  # fmt: skip
+def _kernel_table(
+    replay: Replay, launches: Mapping[str, float], predictions: Mapping[str, PredictedLaunch]
+) -> Iterator[str]:
     totals: dict[str, _Total] = defaultdict(_Total)
     longest: dict[str, tuple[float, str]] = {}
     for one in replay.kernels:
@@ -78,13 +81,16 @@ def _kernel_table(replay: Replay, launches: Mapping[str, float],
     for name, total in sorted(totals.items(), key=lambda item: -item[1].microseconds)[:MOST]:
         # the bytes and operations of an op count for the longest of its kernels
         own = [label for label in total.labels if label in predictions and longest[label][1] == name]
-        yield (f"| {_short(name)} | {_describe([predictions[n] for n in total.labels if n in predictions])} "
-               f"| {total.kernels} | {total.microseconds:,.1f} | {total.microseconds / everything:.1%} "
-               f"| {_rates(own, launches, predictions)} |")  # fmt: skip
+        yield (
+            f"| {_short(name)} | {_describe([predictions[n] for n in total.labels if n in predictions])} "
+            f"| {total.kernels} | {total.microseconds:,.1f} | {total.microseconds / everything:.1%} "
+            f"| {_rates(own, launches, predictions)} |"
+        )
 
 
-def _op_table(replay: Replay, launches: Mapping[str, float],
-              predictions: Mapping[str, PredictedLaunch]) -> Iterator[str]:  # fmt: skip
+def _op_table(
+    replay: Replay, launches: Mapping[str, float], predictions: Mapping[str, PredictedLaunch]
+) -> Iterator[str]:
     families: dict[str, _Total] = defaultdict(_Total)
     for one in replay.kernels:
         known = predictions.get(one.label)
@@ -95,16 +101,19 @@ def _op_table(replay: Replay, launches: Mapping[str, float],
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for name, total in sorted(families.items(), key=lambda item: -item[1].microseconds)[:MOST]:
         labels = [label for label in total.labels if label in predictions]
-        yield (f"| {name} | {len(total.labels)} | {total.kernels} | {total.microseconds:,.1f} "
-               f"| {total.microseconds / everything:.1%} | {_rates(labels, launches, predictions)} |")  # fmt: skip
+        yield (
+            f"| {name} | {len(total.labels)} | {total.kernels} | {total.microseconds:,.1f} "
+            f"| {total.microseconds / everything:.1%} | {_rates(labels, launches, predictions)} |"
+        )
 
 
 def _miss_table(launches: Mapping[str, float], predictions: Mapping[str, PredictedLaunch]) -> Iterator[str]:
     yield ""
     yield "| furthest above the prediction | us | predicted us | times | GB/s | TFLOP/s |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    over = sorted((predictions[label].seconds * 1e6 - us, label) for label, us in launches.items()
-                  if label in predictions)  # fmt: skip
+    over = sorted(
+        (predictions[label].seconds * 1e6 - us, label) for label, us in launches.items() if label in predictions
+    )
     for difference, label in over[:MOST]:
         if difference >= 0:
             return
@@ -121,8 +130,10 @@ def _rates(labels: Sequence[str], launches: Mapping[str, float], predictions: Ma
         return " |  | "
     chosen = [predictions[label] for label in labels]
     flops = sum(p.flops for p in chosen) / us / 1e6
-    return (f"{sum(p.seconds for p in chosen) * 1e6:,.1f} | {sum(p.nbytes for p in chosen) / us / 1e3:,.0f} "
-            f"| {f'{flops:,.0f}' if flops >= 1 else ''}")  # fmt: skip
+    return (
+        f"{sum(p.seconds for p in chosen) * 1e6:,.1f} | {sum(p.nbytes for p in chosen) / us / 1e3:,.0f} "
+        f"| {f'{flops:,.0f}' if flops >= 1 else ''}"
+    )
 
 
 def _describe(launches: Sequence[PredictedLaunch], most: int = 2) -> str:

@@ -32,8 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("results")
     group.addoption("--results", help="file that the results are appended to")
     group.addoption("--skip-finished", help="results of an earlier run: what has ended there is left out")
-    group.addoption("--test-seconds", type=float, help="with workers: one whose test takes longer is ended, and where "
-                    "it was is written into hung.txt beside the results")  # fmt: skip
+    group.addoption(
+        "--test-seconds",
+        type=float,
+        help="with workers: one whose test takes longer is ended, and where "
+        "it was is written into hung.txt beside the results",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

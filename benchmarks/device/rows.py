@@ -62,8 +62,9 @@ def describe_row(folder: Path) -> list[str]:
     return [rates, *found["remarks"]]
 
 
-def table_lines(steps: Iterable[Step], folder_of: Callable[[str], Path],
-                predictions: Mapping[tuple[str, str, str, int], float]) -> list[str]:  # fmt: skip
+def table_lines(
+    steps: Iterable[Step], folder_of: Callable[[str], Path], predictions: Mapping[tuple[str, str, str, int], float]
+) -> list[str]:
     """The table of all rows' steps: those of one cell are one line. predictions: seconds of a step by cell."""
     cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for step in steps:

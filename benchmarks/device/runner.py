@@ -63,8 +63,14 @@ class PartRunner:
     Raises OSError where ``out`` cannot be made.
     """
 
-    def __init__(self, state: RunState, steps: Sequence[Step], out: Path, print_line: Callable[[str], None] = print,
-                 slowdown: float = 1.0):  # fmt: skip
+    def __init__(
+        self,
+        state: RunState,
+        steps: Sequence[Step],
+        out: Path,
+        print_line: Callable[[str], None] = print,
+        slowdown: float = 1.0,
+    ):
         self.state, self.steps, self.out, self.print_line = state, steps, out, print_line
         self.slowdown = slowdown
         self.is_stand_in = bool(os.environ.get(STAND_IN))

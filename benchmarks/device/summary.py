@@ -54,8 +54,10 @@ def summary_lines(state: RunState, steps: Sequence[Step]) -> Iterator[str]:
         yield from ["", *table] if table else []
         for step in (s for s in steps if s.part == part and states[s.name] is not None):
             yield f"\n### {step.name}: {step.title}\n"
-            yield from (line if line.startswith("|") else f"    {line}"
-                        for line in describe_step(step, state.step_folder(step.name)))  # fmt: skip
+            yield from (
+                line if line.startswith("|") else f"    {line}"
+                for line in describe_step(step, state.step_folder(step.name))
+            )
 
 
 def _status(state: StepState | None, sources: str) -> str:

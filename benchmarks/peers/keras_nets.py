@@ -43,14 +43,26 @@ class Maker:
         """Dropout, where it is to draw."""
         return layers.Dropout(rate)(x) if self.drop else x
 
-    def conv(self, x: Any, out: int, kernel: int = 1, stride: int = 1, pad: int | None = None, groups: int = 1,
-             bias: bool = True, act: str | None = "relu") -> Any:  # fmt: skip
+    def conv(
+        self,
+        x: Any,
+        out: int,
+        kernel: int = 1,
+        stride: int = 1,
+        pad: int | None = None,
+        groups: int = 1,
+        bias: bool = True,
+        act: str | None = "relu",
+    ) -> Any:
         """A convolution, padded alike on all sides."""
         pad = kernel // 2 if pad is None else pad
         same = stride == 1 and 2 * pad == kernel - 1
         x = layers.ZeroPadding2D(pad)(x) if pad and not same else x
-        return self(layers.Conv2D(out, kernel, stride, padding="same" if same else "valid", groups=groups,
-                                  use_bias=bias, activation=act))(x)  # fmt: skip
+        return self(
+            layers.Conv2D(
+                out, kernel, stride, padding="same" if same else "valid", groups=groups, use_bias=bias, activation=act
+            )
+        )(x)
 
     def norm(self, x: Any, act: str | None) -> Any:
         """Batch normalisation, and an activation."""

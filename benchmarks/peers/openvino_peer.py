@@ -15,8 +15,10 @@ class OpenVino(Contender):
     def __init__(self, row: Workload, setup: Setup):
         super().__init__(row, setup)
         settings = {
-            "INFERENCE_NUM_THREADS": setup.threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
-        }  # fmt: skip
+            "INFERENCE_NUM_THREADS": setup.threads,
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
         core = openvino.Core()
         self.request = core.compile_model(core.read_model(str(setup.onnx)), "CPU", settings).create_infer_request()
 

@@ -34,10 +34,17 @@ def load(folder: Path, part: str) -> tuple[Tensor, Tensor]:
 def lenet() -> nn.Module:
     """The net of models/lenet.proto."""
     return nn.Sequential(
-        nn.Conv2d(1, 20, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-        nn.Conv2d(20, 50, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(800, 500), nn.ReLU(inplace=True), nn.Linear(500, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 20, 5),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Conv2d(20, 50, 5),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(800, 500),
+        nn.ReLU(inplace=True),
+        nn.Linear(500, 10),
+    )
 
 
 class Epoch:

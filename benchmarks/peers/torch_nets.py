@@ -46,8 +46,9 @@ class Branches(nn.Module):
         return results[0] + results[1] if self.add else torch.cat(results, 1)
 
 
-def _conv(n: int, out: int, kernel: int = 1, stride: int = 1, pad: int | None = None, groups: int = 1,
-          bias: bool = True) -> nn.Conv2d:  # fmt: skip
+def _conv(
+    n: int, out: int, kernel: int = 1, stride: int = 1, pad: int | None = None, groups: int = 1, bias: bool = True
+) -> nn.Conv2d:
     pad = kernel // 2 if pad is None else pad
     return nn.Conv2d(n, out, kernel, stride, pad, groups=groups, bias=bias)
 
@@ -56,8 +57,9 @@ def _conv_relu(*args: Any, **more: Any) -> list[nn.Module]:
     return [_conv(*args, **more), nn.ReLU(inplace=True)]
 
 
-def _conv_bn(n: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1,
-             act: Callable[..., nn.Module] | None = nn.ReLU) -> list[nn.Module]:  # fmt: skip
+def _conv_bn(
+    n: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1, act: Callable[..., nn.Module] | None = nn.ReLU
+) -> list[nn.Module]:
     parts = [_conv(n, out, kernel, stride, groups=groups, bias=False), nn.BatchNorm2d(out)]
     return parts if act is None else [*parts, act(inplace=True)]
 
@@ -87,9 +89,13 @@ def mlp() -> nn.Module:
 def lenet() -> nn.Module:
     """LeNet in the form of Caffe's tutorial."""
     return nn.Sequential(
-        *_conv_relu(1, 20, 5, pad=0), nn.MaxPool2d(2), *_conv_relu(20, 50, 5, pad=0), nn.MaxPool2d(2), nn.Flatten(),
+        *_conv_relu(1, 20, 5, pad=0),
+        nn.MaxPool2d(2),
+        *_conv_relu(20, 50, 5, pad=0),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
         *_dense([800, 500, 10], 0.0),
-    )  # fmt: skip
+    )
 
 
 def alexnet(lrn: bool = True) -> nn.Module:
@@ -99,11 +105,19 @@ def alexnet(lrn: bool = True) -> nn.Module:
         return [LRN()] if lrn else []
 
     return nn.Sequential(
-        *_conv_relu(3, 96, 11, 4, pad=0), *norm(), nn.MaxPool2d(3, 2),
-        *_conv_relu(96, 256, 5, groups=2), *norm(), nn.MaxPool2d(3, 2),
-        *_conv_relu(256, 384, 3), *_conv_relu(384, 384, 3, groups=2), *_conv_relu(384, 256, 3, groups=2),
-        nn.MaxPool2d(3, 2), nn.Flatten(), *_dense([9216, 4096, 4096, 1000], 0.5),
-    )  # fmt: skip
+        *_conv_relu(3, 96, 11, 4, pad=0),
+        *norm(),
+        nn.MaxPool2d(3, 2),
+        *_conv_relu(96, 256, 5, groups=2),
+        *norm(),
+        nn.MaxPool2d(3, 2),
+        *_conv_relu(256, 384, 3),
+        *_conv_relu(384, 384, 3, groups=2),
+        *_conv_relu(384, 256, 3, groups=2),
+        nn.MaxPool2d(3, 2),
+        nn.Flatten(),
+        *_dense([9216, 4096, 4096, 1000], 0.5),
+    )
 
 
 def alexnet_no_lrn() -> nn.Module:
@@ -191,8 +205,12 @@ class GoogLeNet(nn.Module):
         results, n = [], 192
         for a, b, c, d, e, f in self.MIXED:
             pool = nn.MaxPool2d(3, 1, 1)
-            branches = (_conv_relu(n, a), [*_conv_relu(n, b), *_conv_relu(b, c, 3)],
-                        [*_conv_relu(n, d), *_conv_relu(d, e, 5)], [pool, *_conv_relu(n, f)])  # fmt: skip
+            branches = (
+                _conv_relu(n, a),
+                [*_conv_relu(n, b), *_conv_relu(b, c, 3)],
+                [*_conv_relu(n, d), *_conv_relu(d, e, 5)],
+                [pool, *_conv_relu(n, f)],
+            )
             results.append(Branches(*(nn.Sequential(*parts) for parts in branches)))
             n = a + c + e + f
         self.to_4a = nn.Sequential(*stem, *results[:2], _pool(), results[2])

@@ -36,8 +36,16 @@ def net_data() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return x, y, w1, w2
 
 
-def train(x: np.ndarray, y: np.ndarray, w1: np.ndarray, w2: np.ndarray, steps: int, learning_rate: float,
-          mean: bool = False, rule: str = "sgd") -> tuple[list[float], np.ndarray, np.ndarray]:  # fmt: skip
+def train(
+    x: np.ndarray,
+    y: np.ndarray,
+    w1: np.ndarray,
+    w2: np.ndarray,
+    steps: int,
+    learning_rate: float,
+    mean: bool = False,
+    rule: str = "sgd",
+) -> tuple[list[float], np.ndarray, np.ndarray]:
     """The losses before each step, and the weights after all. The loss is the squared error, summed or (mean) averaged;
     rule: "sgd" or "adam" (Kingma and Ba, 2015)."""
     w1, w2 = w1.astype(np.float64), w2.astype(np.float64)

@@ -19,12 +19,12 @@ LAST = {"largest": lambda x: x.max(dim=1)[0], "sum": lambda x: x.sum(dim=1)}
 class ModularNet(nn.Module):
     def __init__(self, width=24):
         super().__init__()
-        self.steps = nn.ModuleDict({
-            word: nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) for word in WORDS
-        })  # fmt: skip
-        self.last = nn.ModuleDict({
-            word: nn.Sequential(nn.Linear(4, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1)) for word in LAST
-        })  # fmt: skip
+        self.steps = nn.ModuleDict(
+            {word: nn.Sequential(nn.Linear(1, width), nn.ReLU(), nn.Linear(width, 1)) for word in WORDS}
+        )
+        self.last = nn.ModuleDict(
+            {word: nn.Sequential(nn.Linear(4, 2 * width), nn.ReLU(), nn.Linear(2 * width, 1)) for word in LAST}
+        )
 
     def forward(self, x, question):
         *words, last = question

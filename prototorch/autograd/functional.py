@@ -25,8 +25,14 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 Tensors = tuple[Tensor, ...]
 
 
-def jacobian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
-             vectorize: bool = False, strategy: str = "reverse-mode") -> Any:  # fmt: skip
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
     """The derivatives of all elements of a function's outputs by all elements of its inputs.
 
     func: takes tensors, gives a tensor or a tuple. inputs: a tensor or a tuple. vectorize: accepted; the result is the
@@ -54,13 +60,17 @@ def _jacobian_of(out: Tensor, number: int, sources: Tensors, create_graph: bool,
         if out.requires_grad:
             seed = np.zeros(out.spec.size, out.spec.dtype)
             seed[n] = 1
-            found = grad([out], sources, [out.interpreter.constant(seed.reshape(out.spec.shape))], retain_graph=True,
-                         create_graph=create_graph, allow_unused=True)  # fmt: skip
+            found = grad(
+                [out],
+                sources,
+                [out.interpreter.constant(seed.reshape(out.spec.shape))],
+                retain_graph=True,
+                create_graph=create_graph,
+                allow_unused=True,
+            )
         for k, (g, source) in enumerate(zip(found, sources, strict=True)):
             columns[k].append(_zeros_if_none("jacobian", g, source, f"output {number}", k, strict, create_graph))
-    return tuple(
-        _stack(column, out.spec.shape, source) for column, source in zip(columns, sources, strict=True)
-    )  # fmt: skip
+    return tuple(_stack(column, out.spec.shape, source) for column, source in zip(columns, sources, strict=True))
 
 
 def _stack(tensors: Sequence[Tensor], shape: tuple[int, ...], source: Tensor) -> Tensor:
@@ -72,8 +82,14 @@ def _stack(tensors: Sequence[Tensor], shape: tuple[int, ...], source: Tensor) ->
     return stacked
 
 
-def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, strict: bool = False,
-            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> Any:  # fmt: skip
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
     """The second derivatives of a scalar function.
 
     Gives a tensor [*input.shape, *input.shape]; for a tuple of inputs a tuple of tuples of these. Arguments and errors:
@@ -87,15 +103,18 @@ def hessian(func: Callable[..., Any], inputs: Any, create_graph: bool = False, s
         _check_scalar("hessian", outputs)
         _check_dependence("hessian", outputs[0], 0, strict)
         found = _gradients(outputs, values, None, True)
-        filled = [_zeros_if_none("hessian", g, v, "the result", k, strict, True)
-                  for k, (g, v) in enumerate(zip(found, values, strict=True))]  # fmt: skip
+        filled = [
+            _zeros_if_none("hessian", g, v, "the result", k, strict, True)
+            for k, (g, v) in enumerate(zip(found, values, strict=True))
+        ]
         return tuple(filled) if several else filled[0]
 
     return jacobian(gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize)
 
 
-def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> tuple[Any, Any]:  # fmt: skip
+def vjp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The function's outputs, and the product of a vector with its Jacobian: the gradients of the inputs where ``v``
     are those of the outputs (None: 1, of one output with one element)."""
     with enable_grad():
@@ -106,12 +125,15 @@ def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         seeds = _as_vectors("vjp", v, outputs, "outputs")
         found = _gradients(outputs, sources, seeds, create_graph)
         products = _fill_all("vjp", found, sources, "the outputs", strict, create_graph)
-    return (_detach(outputs if several_outputs else outputs[0], create_graph),
-            _detach(products if several else products[0], create_graph))  # fmt: skip
+    return (
+        _detach(outputs if several_outputs else outputs[0], create_graph),
+        _detach(products if several else products[0], create_graph),
+    )
 
 
-def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> tuple[Any, Any]:  # fmt: skip
+def jvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The function's outputs, and the product of its Jacobian with a vector ``v``, of the inputs' shapes (None: 1, of
     one input with one element); computed by differentiating the vector-Jacobian product."""
     with enable_grad():
@@ -125,12 +147,15 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         gradients = _fill_all("jvp", found, sources, "the outputs", strict, True)
         second = _gradients(gradients, dummies, vectors, create_graph)
         products = _fill_all("jvp", second, dummies, "the inputs", strict, create_graph)
-    return (_detach(outputs if several_outputs else outputs[0], create_graph),
-            _detach(products if several_outputs else products[0], create_graph))  # fmt: skip
+    return (
+        _detach(outputs if several_outputs else outputs[0], create_graph),
+        _detach(products if several_outputs else products[0], create_graph),
+    )
 
 
-def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> tuple[Any, Any]:  # fmt: skip
+def vhp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """The result of a scalar function, and the product of a vector ``v``, of the inputs' shapes, with its Hessian."""
     with enable_grad():
         several, sources = _as_sources("vhp", inputs, create_graph)
@@ -145,8 +170,9 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     return _detach(outputs[0], create_graph), _detach(products if several else products[0], create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
-        strict: bool = False) -> tuple[Any, Any]:  # fmt: skip
+def hvp(
+    func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """As `vhp`: the product of the Hessian with a vector, which is the same because a Hessian is symmetric."""
     return vhp(func, inputs, v, create_graph, strict)
 
@@ -204,8 +230,9 @@ def _zeros_with_grad(out: Tensor) -> Tensor:
 # ---------------------------------------------------------------------- gradients
 
 
-def _gradients(outputs: Tensors, sources: Sequence[Tensor], seeds: Tensors | None,
-               create_graph: bool) -> Sequence[Tensor | None]:  # fmt: skip
+def _gradients(
+    outputs: Tensors, sources: Sequence[Tensor], seeds: Tensors | None, create_graph: bool
+) -> Sequence[Tensor | None]:
     pairs = [(out, None if seeds is None else seeds[k]) for k, out in enumerate(outputs) if out.requires_grad]
     if not pairs:
         return [None] * len(sources)
@@ -213,16 +240,18 @@ def _gradients(outputs: Tensors, sources: Sequence[Tensor], seeds: Tensors | Non
     return grad(results, sources, chosen, create_graph=create_graph, allow_unused=True)
 
 
-def _fill_all(name: str, gradients: Sequence[Tensor | None], sources: Tensors, what: str, strict: bool,
-              create_graph: bool) -> Tensors:  # fmt: skip
+def _fill_all(
+    name: str, gradients: Sequence[Tensor | None], sources: Tensors, what: str, strict: bool, create_graph: bool
+) -> Tensors:
     return tuple(
         _zeros_if_none(name, g, source, what, k, strict, create_graph)
         for k, (g, source) in enumerate(zip(gradients, sources, strict=True))
     )
 
 
-def _zeros_if_none(name: str, gradient: Tensor | None, source: Tensor, what: str, position: int, strict: bool,
-            create_graph: bool) -> Tensor:  # fmt: skip
+def _zeros_if_none(
+    name: str, gradient: Tensor | None, source: Tensor, what: str, position: int, strict: bool, create_graph: bool
+) -> Tensor:
     """A gradient, zeros where there is none; an error where ``strict`` asks for a dependence."""
     if gradient is None:
         if strict:

@@ -36,11 +36,24 @@ class _Tolerances(NamedTuple):
     nondet_tol: float
 
 
-def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-              raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-              check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-              check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
-              check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:  # fmt: skip
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Compare the gradients of a function with central finite differences.
 
     func: a function of tensors that gives a tensor or several. inputs: a tensor or a tuple; those that require a
@@ -54,8 +67,13 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
     Gives True. Raises GradcheckError with both matrices where they differ, and UsageError for
     checks that do not exist here (forward mode, batched gradients, masked sparse tensors).
     """
-    _refuse("gradcheck", check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad,
-            check_forward_ad=check_forward_ad, masked=masked)  # fmt: skip
+    _refuse(
+        "gradcheck",
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
+        check_forward_ad=check_forward_ad,
+        masked=masked,
+    )
     if not check_backward_ad:
         raise UsageError("gradcheck: there is no forward mode, so that check_backward_ad=False would check nothing")
     args = as_inputs(inputs)
@@ -68,19 +86,33 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
         return False
 
 
-def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
-                  atol: float = 1e-5, rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False,
-                  raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-                  check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-                  check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False,
-                  masked: bool = False) -> bool:  # fmt: skip
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
     """Compare the gradients of a function's gradients with finite differences; see `gradcheck`.
 
     grad_outputs: the gradients of the outputs, a tensor or a tuple; None draws them at random.
     gen_non_contig_grad_outputs: draw them so that their elements are not adjacent in memory.
     """
-    _refuse("gradgradcheck", check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev,
-            masked=masked)  # fmt: skip
+    _refuse(
+        "gradgradcheck", check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev, masked=masked
+    )
     if not check_rev_over_rev:
         raise UsageError(
             "gradgradcheck: there is no forward mode, so that check_rev_over_rev=False would check nothing"
@@ -105,9 +137,18 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
         found = grad(results, sources, values[count:], create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
-    return gradcheck(gradients_of, (*args, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
-                     check_grad_dtypes=check_grad_dtypes, fast_mode=fast_mode)  # fmt: skip
+    return gradcheck(
+        gradients_of,
+        (*args, *seeds),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        fast_mode=fast_mode,
+    )
 
 
 def as_inputs(inputs: Any) -> tuple[Any, ...]:
@@ -148,7 +189,9 @@ def _check(func: Callable[..., Any], args: tuple[Any, ...], limits: _Tolerances,
         if args[k].spec.dtype != "float64":
             warn_user(
                 f"gradcheck: input {k} is {args[k].spec.dtype}, for which finite differences are too inexact with the "
-                "default eps and tolerances; use float64", UserWarning)  # fmt: skip
+                "default eps and tolerances; use float64",
+                UserWarning,
+            )
         if args[k].is_overlapping():
             raise UsageError(f"gradcheck: several elements of input {k} share one memory location (after expand)")
     with enable_grad():

@@ -32,8 +32,9 @@ def _float_outputs(result: Any) -> list[np.ndarray]:
     return [np.array(r.numpy(), dtype=np.float64) for r in results if isinstance(r, Tensor) and r.spec.is_float]
 
 
-def numerical_matrices(func: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int],
-                       eps: float) -> Matrices:  # fmt: skip
+def numerical_matrices(
+    func: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int], eps: float
+) -> Matrices:
     """By output and input, a matrix [elements of the input, elements of the output] of central differences.
 
     Of an output that does not require a gradient there is none, unless none does. The elements of the arguments
@@ -53,8 +54,9 @@ def numerical_matrices(func: Callable[..., Any], args: tuple[Any, ...], position
     return matrices
 
 
-def _differences(func: Callable[..., Any], args: tuple[Any, ...], position: int, index: tuple[int, ...],
-                 eps: float) -> list[np.ndarray]:  # fmt: skip
+def _differences(
+    func: Callable[..., Any], args: tuple[Any, ...], position: int, index: tuple[int, ...], eps: float
+) -> list[np.ndarray]:
     """(f(x + eps) - f(x - eps)) / 2 eps of each output, for one element of one argument."""
     tensor = args[position]
     before = np.array(tensor.numpy())
@@ -71,8 +73,9 @@ def _differences(func: Callable[..., Any], args: tuple[Any, ...], position: int,
     return [(up - down) / (2 * eps) for up, down in zip(*sides, strict=True)]
 
 
-def analytical_matrices(func: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int], dtypes: bool,
-                        error: type[Exception]) -> Matrices:  # fmt: skip
+def analytical_matrices(
+    func: Callable[..., Any], args: tuple[Any, ...], positions: Sequence[int], dtypes: bool, error: type[Exception]
+) -> Matrices:
     """As `numerical_matrices`, by the gradients of the outputs' elements, one output at a time.
 
     dtypes: whether a gradient of another dtype than its input's is an error; one of another shape always is.
@@ -86,8 +89,13 @@ def analytical_matrices(func: Callable[..., Any], args: tuple[Any, ...], positio
         for n in range(out.spec.size):
             seed = np.zeros(out.spec.size, out.spec.dtype)
             seed[n] = 1
-            gradients = grad([out], targets, [out.interpreter.constant(seed.reshape(out.spec.shape))],
-                             retain_graph=True, allow_unused=True)  # fmt: skip
+            gradients = grad(
+                [out],
+                targets,
+                [out.interpreter.constant(seed.reshape(out.spec.shape))],
+                retain_graph=True,
+                allow_unused=True,
+            )
             for matrix, g, k, t in zip(found, gradients, positions, targets, strict=True):
                 if g is None:
                     continue

@@ -44,9 +44,16 @@ class Classifier(Net):
     input_scale, raw_scale, channel_swap: of its ``transformer``, see `Transformer`.
     """
 
-    def __init__(self, model_file: Path, pretrained_file: Path, image_dims: Sequence[int] | None = None,
-                 mean: Any = None, input_scale: float | None = None, raw_scale: float | None = None,
-                 channel_swap: Sequence[int] | None = None):  # fmt: skip
+    def __init__(
+        self,
+        model_file: Path,
+        pretrained_file: Path,
+        image_dims: Sequence[int] | None = None,
+        mean: Any = None,
+        input_scale: float | None = None,
+        raw_scale: float | None = None,
+        channel_swap: Sequence[int] | None = None,
+    ):
         super().__init__(model_file, TEST, weights=pretrained_file)
         self.transformer = input_transformer(self, mean, input_scale, raw_scale, channel_swap)
         self.crop_dims = np.array(self.blobs[self.inputs[0]].shape[2:])

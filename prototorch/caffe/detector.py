@@ -27,9 +27,16 @@ class Detector(Net):
     image, the mean). The other arguments are those of `Classifier`.
     """
 
-    def __init__(self, model_file: Path, pretrained_file: Path, mean: Any = None, input_scale: float | None = None,
-                 raw_scale: float | None = None, channel_swap: Sequence[int] | None = None,
-                 context_pad: int | None = None):  # fmt: skip
+    def __init__(
+        self,
+        model_file: Path,
+        pretrained_file: Path,
+        mean: Any = None,
+        input_scale: float | None = None,
+        raw_scale: float | None = None,
+        channel_swap: Sequence[int] | None = None,
+        context_pad: int | None = None,
+    ):
         super().__init__(model_file, TEST, weights=pretrained_file)
         self.transformer = input_transformer(self, mean, input_scale, raw_scale, channel_swap)
         self.configure_crop(context_pad)

@@ -26,8 +26,9 @@ class CaffeDialect(TextDialect):
         message_type = {"net": "NetParameter", "solver": "SolverParameter"}[kind]
         importlib.import_module("prototorch.caffe.text.reader").read_message(text, message_type, path)
 
-    def read_net(self, path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report,
-                 allow_solver: bool) -> ForeignNet:  # fmt: skip
+    def read_net(
+        self, path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report, allow_solver: bool
+    ) -> ForeignNet:
         """See `TextDialect.read_net` and `prototorch.caffe.interop.net_text.caffe_document`."""
         net_text = importlib.import_module("prototorch.caffe.interop.net_text")
         document, net = net_text.caffe_document(path, params, overrides, report, allow_solver)

@@ -24,8 +24,10 @@ def check_values_fit(layer: CaffeLayer, specs: Sequence[Spec], free: int | None)
     need = total_bytes(specs)
     if free is not None and need > free:
         tops = ", ".join(f"{top} {list(spec.shape)}" for top, spec in zip(layer.tops, specs, strict=True))
-        raise ResourceError(f"layer {layer.name!r} (DummyData): its tops need {format_bytes(need)} of memory, "
-                            f"{format_bytes(free)} are free: {tops}")  # fmt: skip
+        raise ResourceError(
+            f"layer {layer.name!r} (DummyData): its tops need {format_bytes(need)} of memory, "
+            f"{format_bytes(free)} are free: {tops}"
+        )
 
 
 class DummyDataSource(BlobSource):

@@ -55,9 +55,11 @@ def snapshot_prefix(
     parts = PurePosixPath(name).parts
     if os.path.isabs(name) or ".." in parts:
         inside = parts[-1] if parts and parts[-1] not in ("/", "..") else stem
-        warn_user(f"snapshot_prefix {name!r} leads out of {folder!r}: snapshots are written to "
-                  f"{os.path.join(folder, inside)}_iter_N...; --snapshot-prefix (prefix= in Python) sets another place",
-                  ModelWarning)  # fmt: skip
+        warn_user(
+            f"snapshot_prefix {name!r} leads out of {folder!r}: snapshots are written to "
+            f"{os.path.join(folder, inside)}_iter_N...; --snapshot-prefix (prefix= in Python) sets another place",
+            ModelWarning,
+        )
         name = inside
     elif name.endswith("/") or os.path.isdir(name) or os.path.isdir(os.path.join(folder, name)):
         name = os.path.join(name, stem)

@@ -64,10 +64,20 @@ class Solver:
     #: the solver type of a class that stands for one; None: what the file says
     solver_type: ClassVar[str | None] = None
 
-    def __init__(self, solver_file: str | os.PathLike[str] | Message, *, precision: str = "auto", level: int = 0,
-                 stages: Sequence[str] = (), weights: str | None = None, prefix: str | None = None,
-                 run_dir: str | os.PathLike[str] | None = None, write: Callable[[str], None] | None = None,
-                 limits: ReadLimits | None = None, allow_python: bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        solver_file: str | os.PathLike[str] | Message,
+        *,
+        precision: str = "auto",
+        level: int = 0,
+        stages: Sequence[str] = (),
+        weights: str | None = None,
+        prefix: str | None = None,
+        run_dir: str | os.PathLike[str] | None = None,
+        write: Callable[[str], None] | None = None,
+        limits: ReadLimits | None = None,
+        allow_python: bool | None = None,
+    ):
         is_text = not isinstance(solver_file, Message)
         path = Path(os.fspath(solver_file)) if is_text else None  # type: ignore[arg-type]
         message = read_solver_file(solver_file) if is_text else solver_file.copy()  # type: ignore[arg-type, union-attr]
@@ -101,9 +111,15 @@ class Solver:
         self._iteration = SolverIteration(self.net, message, self._seed)
 
     def _make_net(self, source: NetSource, weights: Sequence[str]) -> Net:
-        net = Net.from_message(source.message, source.phase, precision=self._precision, seed=self._seed,
-                               folders=source.folders, allow_python=self._allow_python,
-                               run_dir=self._run_dir)  # fmt: skip
+        net = Net.from_message(
+            source.message,
+            source.phase,
+            precision=self._precision,
+            seed=self._seed,
+            folders=source.folders,
+            allow_python=self._allow_python,
+            run_dir=self._run_dir,
+        )
         for names in weights:
             load_weights(net, names, self.search)
         return net
@@ -252,8 +268,9 @@ class Solver:
         self._prefix.check(names)
         self.log.write(f"Snapshotting to {names[0]} and {names[1]}")
         self._iteration.create_state()
-        write_snapshot(self.net, self.type, names, self.iter, self._learning_rate.current_step,
-                       self._message["snapshot_diff"])  # fmt: skip
+        write_snapshot(
+            self.net, self.type, names, self.iter, self._learning_rate.current_step, self._message["snapshot_diff"]
+        )
         self.snapshots.append(names)
         return names
 

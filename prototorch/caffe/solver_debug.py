@@ -20,8 +20,9 @@ def debug_lines(net: Net) -> list[str]:
             lines.append(f"    [Forward] Layer {layer.name}, param blob {index} data: {_mean(param.data)}")
     for layer in reversed(net.caffe_net.layers):
         for bottom in layer.bottoms:
-            lines.append(f"    [Backward] Layer {layer.name}, bottom blob {bottom} diff: "
-                         f"{_mean(blobs[bottom].read('diff'))}")  # fmt: skip
+            lines.append(
+                f"    [Backward] Layer {layer.name}, bottom blob {bottom} diff: {_mean(blobs[bottom].read('diff'))}"
+            )
         for index, param in enumerate(params.get(layer.name, ())):
             lines.append(f"    [Backward] Layer {layer.name}, param blob {index} diff: {_mean(param.diff)}")
     return lines

@@ -40,8 +40,10 @@ def find_train_net(solver: Message, search: FileSearch, level: int = 0, stages: 
     fields = [name for name in _TRAIN_FIELDS if solver.has(name)]
     if len(fields) != 1:
         names = ", ".join(_TRAIN_FIELDS)
-        fail_at(f"the solver names {' and '.join(fields) if fields else 'no train net'}; it needs one of {names}",
-                solver.field_span(fields[1]) if fields else solver.span)  # fmt: skip
+        fail_at(
+            f"the solver names {' and '.join(fields) if fields else 'no train net'}; it needs one of {names}",
+            solver.field_span(fields[1]) if fields else solver.span,
+        )
     states = [solver["train_state"]] if solver.has("train_state") else []
     if level or stages:
         states.append(Message("NetState", level=level, stage=list(stages)))
@@ -56,17 +58,23 @@ def find_test_nets(solver: Message, search: FileSearch) -> list[NetSource]:
     generic = next((name for name in ("net_param", "net") if solver.has(name)), None)
     count = len(solver["test_iter"])
     if count < len(own) or (generic is None and count != len(own)):
-        fail_at(f"there are {len(own)} test nets and {count} values of test_iter; each test net needs one",
-                solver.field_span("test_iter" if count else own[0][0]))  # fmt: skip
+        fail_at(
+            f"there are {len(own)} test nets and {count} values of test_iter; each test net needs one",
+            solver.field_span("test_iter" if count else own[0][0]),
+        )
     if generic is not None:
         own += [(generic, 0)] * min(count - len(own), MAX_TEST_NETS + 1)
     if len(own) > MAX_TEST_NETS:
-        fail_at(f"there are {len(own):,} test nets; at most {MAX_TEST_NETS} can be made",
-                solver.field_span("test_iter", MAX_TEST_NETS))  # fmt: skip
+        fail_at(
+            f"there are {len(own):,} test nets; at most {MAX_TEST_NETS} can be made",
+            solver.field_span("test_iter", MAX_TEST_NETS),
+        )
     states = solver["test_state"]
     if states and len(states) != len(own):
-        fail_at(f"there are {len(states)} values of test_state for {len(own)} test nets; give one for each, or none",
-                solver.field_span("test_state"))  # fmt: skip
+        fail_at(
+            f"there are {len(states)} values of test_state for {len(own)} test nets; give one for each, or none",
+            solver.field_span("test_state"),
+        )
     if own and solver["test_interval"] <= 0:
         fail_at("a solver with test nets needs a test_interval of at least 1", solver.field_span("test_iter"))
     return [_open(solver, name, i, "TEST", states[number : number + 1], search) for number, (name, i) in enumerate(own)]

@@ -37,9 +37,7 @@ class SolverUpdate:
         rate: the learning rate. iteration: from 0.
         """
         owned = [blob for blobs in self.net.params.values() for blob in blobs if blob.param.owner is None]
-        inputs: dict[str, Any] = {
-            LEARNING_RATE: np.asarray(rate, self._dtype), STEP: np.int64(iteration + 1)
-        }  # fmt: skip
+        inputs: dict[str, Any] = {LEARNING_RATE: np.asarray(rate, self._dtype), STEP: np.int64(iteration + 1)}
         for blob in owned:
             blob.write_back()
             mean = blob.diff * np.asarray(1.0 / self._iter_size, self._dtype)

@@ -73,8 +73,17 @@ def train_caffe(file: str, native: Mapping[str, Any], **options: Any) -> int:
     return int(training.train(training.CaffeRun(file, stages=stages, **given)))
 
 
-def test_caffe(file: str, native: Mapping[str, Any], *, device: str | None, weights: str | None, as_json: bool,
-               iterations: int | None, level: int | None, stages: Sequence[str]) -> None:  # fmt: skip
+def test_caffe(
+    file: str,
+    native: Mapping[str, Any],
+    *,
+    device: str | None,
+    weights: str | None,
+    as_json: bool,
+    iterations: int | None,
+    level: int | None,
+    stages: Sequence[str],
+) -> None:
     """Test a net with weights. native: options that a Caffe net does not have. Raises UsageError for a solver."""
     if caffe_kind_of(file) == "solver":
         raise UsageError(f"{file} is a solver of Caffe: evaluate the net that it names, with --weights")

@@ -14,8 +14,13 @@ _EFFECTS = click.Choice(("stop", "snapshot", "none"))
 
 def state_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--level`` and ``--stage``: the state of a Caffe net."""
-    stage = click.option("--stage", "stages", multiple=True, metavar="NAME[,...]",
-                         help="Caffe: a stage of the net's state. May be repeated.")  # fmt: skip
+    stage = click.option(
+        "--stage",
+        "stages",
+        multiple=True,
+        metavar="NAME[,...]",
+        help="Caffe: a stage of the net's state. May be repeated.",
+    )
     level = click.option("--level", type=int, help="Caffe: the level of the net's state.")
     return level(stage(function))
 

@@ -46,8 +46,9 @@ def open_model(
             f"--set 'weights.except={patterns[0]}' does"
         )
     begin = Weights(source=weights, except_=patterns) if patterns and weights else weights
-    return load_model(file, weights=begin, overrides=(*overrides, *extra), allow_read=allowed_folders(),
-                      allow_download=allow_download)  # fmt: skip
+    return load_model(
+        file, weights=begin, overrides=(*overrides, *extra), allow_read=allowed_folders(), allow_download=allow_download
+    )
 
 
 def allowed_folders() -> tuple[str, ...]:

@@ -38,9 +38,14 @@ def allow_python_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def allow_read_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """``--allow-read``: folders in which a saved model may name data; `open_model` takes them from the context."""
     text = "A folder, besides the working directory, in which a saved model may name its data. May be repeated."
-    return click.option("--allow-read", multiple=True, metavar="DIR", help=text, expose_value=False,
-                        callback=lambda context, _, folders: context.meta.update({ALLOW_READ: folders}))(
-        function)  # fmt: skip
+    return click.option(
+        "--allow-read",
+        multiple=True,
+        metavar="DIR",
+        help=text,
+        expose_value=False,
+        callback=lambda context, _, folders: context.meta.update({ALLOW_READ: folders}),
+    )(function)
 
 
 def set_option(function: Callable[..., Any]) -> Callable[..., Any]:

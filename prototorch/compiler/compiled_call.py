@@ -34,8 +34,15 @@ class CompiledCall:
             them.
     """
 
-    def __init__(self, trace: TraceInterpreter, result: TraceResult, num_arguments: int, guards: Guards,
-                 backend: Backend, name: str):  # fmt: skip
+    def __init__(
+        self,
+        trace: TraceInterpreter,
+        result: TraceResult,
+        num_arguments: int,
+        guards: Guards,
+        backend: Backend,
+        name: str,
+    ):
         self.result, self.guards, self._host = result, guards, trace.host
         self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
         check_memory(self.plan, backend, name)
@@ -98,8 +105,9 @@ class CompiledCall:
             return tensors.get(id(result.value), result.value)
         return map_tensors(result.value, lambda t: tensors.get(id(t), t))
 
-    def _record(self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray],
-                tensors: dict[int, Tensor]) -> None:  # fmt: skip
+    def _record(
+        self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray], tensors: dict[int, Tensor]
+    ) -> None:
         """Put the call on the tape, and the results that have a gradient in the place of those that have none."""
         assert self._gradient is not None
         trace = self._gradient.trace
@@ -168,5 +176,6 @@ def _grad_guards(trace: TraceInterpreter, captured: Sequence[CapturedArray]) -> 
     """Leaves from outside, with whether they have a gradient, and it itself where the plan reads it."""
     arrays = {id(c.array) for c in captured}
     leaves = [t for t in trace.leaves.values() if t.interpreter is trace.host]
-    return [(t, t.grad is not None, t.grad if t.grad is not None and id(t.grad.array) in arrays else None)
-            for t in leaves]  # fmt: skip
+    return [
+        (t, t.grad is not None, t.grad if t.grad is not None and id(t.grad.array) in arrays else None) for t in leaves
+    ]

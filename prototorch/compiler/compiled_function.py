@@ -88,8 +88,11 @@ class CompiledFunction:
             active_trace.reset(token)
             trace.restore_grads()
         call = CompiledCall(trace, result, len(tensors), guards, backend_of(host), self._name())
-        unstable = guards.failure() or (f"a tensor {list(result.escaped[0].traced.shape)} that the function makes is "
-                                        "kept outside of it" if result.escaped else "")  # fmt: skip
+        unstable = guards.failure() or (
+            f"a tensor {list(result.escaped[0].traced.shape)} that the function makes is kept outside of it"
+            if result.escaped
+            else ""
+        )
         if unstable:
             count = self._unstable[key] = self._unstable.get(key, 0) + 1
             if count > MAX_UNSTABLE:
@@ -109,8 +112,9 @@ class CompiledFunction:
             warn_user(
                 f"{self._name()} has been traced {WARN_AT} times, each with a plan of its own"
                 f"{f' (last: {reason})' if reason else ''}: numbers that differ from call to call are passed as "
-                "tensors, and sizes kept to few", ModelWarning,
-            )  # fmt: skip
+                "tensors, and sizes kept to few",
+                ModelWarning,
+            )
         if self.num_plans > MAX_PLANS:
             oldest = next(iter(self._calls))
             self._calls[oldest].pop()
@@ -178,8 +182,16 @@ def _host_of(tensors: list[Tensor]) -> EagerInterpreter:
     return next(iter(hosts.values()), cpu_interpreter())
 
 
-def compile(model: Any = None, *, fullgraph: bool = True, dynamic: bool | None = None, backend: Any = None,
-            mode: str | None = None, options: Any = None, disable: bool = False) -> Any:  # fmt: skip
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = True,
+    dynamic: bool | None = None,
+    backend: Any = None,
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
+) -> Any:
     """Trace a function of tensors once for each kind of call, and run it as a plan (PyTorch's torch.compile).
 
     model: a function or a module; without it, a decorator. What the function computes on tensors becomes one graph:

@@ -119,8 +119,9 @@ class Guards:
             if is_own_code(base.__module__) and (base is value or id(base) not in self._visited):
                 self._visited.add(id(base))
                 own = vars(base)
-                self._container(own, [i for i in own.items() if i[0] in ("__call__", "__init__") or i[0][:2] != "__"],
-                                path, ".{}")  # fmt: skip
+                self._container(
+                    own, [i for i in own.items() if i[0] in ("__call__", "__init__") or i[0][:2] != "__"], path, ".{}"
+                )
 
     def _visit_function(self, function: types.FunctionType, path: str) -> None:
         if vars(function):

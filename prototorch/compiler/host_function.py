@@ -46,12 +46,14 @@ class _EagerCalls:
         """See `HostFunction`."""
         return [t.numpy() for t in self.run(arrays)]
 
-    def backward(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray],
-                 grads: Sequence[np.ndarray]) -> list[np.ndarray | None]:  # fmt: skip
+    def backward(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], grads: Sequence[np.ndarray]
+    ) -> list[np.ndarray | None]:
         """See `HostFunction`. The last call is used where its inputs are these, else the function runs again."""
         last = self._last
-        if last is None or not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-                                   for a, b in zip(last[0], inputs, strict=True)):  # fmt: skip
+        if last is None or not all(
+            np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(last[0], inputs, strict=True)
+        ):
             self.run(inputs)
         assert self._last is not None
         _, tensors, results = self._last
@@ -61,8 +63,9 @@ class _EagerCalls:
         if not pairs or not targets:
             return [None] * len(inputs)
         with outside_trace():
-            _, found = run_backward([r for r, _ in pairs], [g for _, g in pairs], targets, retain_graph=True,
-                                    create_graph=False)  # fmt: skip
+            _, found = run_backward(
+                [r for r, _ in pairs], [g for _, g in pairs], targets, retain_graph=True, create_graph=False
+            )
         gradients = iter(found)
         each = [next(gradients) if t.leaf_requires_grad else None for t in tensors]
         return [None if g is None else g.numpy() for g in each]

@@ -89,8 +89,9 @@ class RecordedFunction:
         self.needs_key = trace.key_input is not None
         self._inputs = [*values, trace.key_input] if trace.key_input is not None else values
         self._results, self._nodes = results, trace.graph.nodes
-        self._constants = {c.cell.value: c.array for c in trace.captured.values() if c.cell not in cells
-                           and c.cell.base is None}  # fmt: skip
+        self._constants = {
+            c.cell.value: c.array for c in trace.captured.values() if c.cell not in cells and c.cell.base is None
+        }
         self.output_specs = tuple(v.spec for v in results)
 
     def forward(self, *inputs: Any) -> tuple[Any, ...]:
@@ -121,16 +122,18 @@ class RecordedFunction:
         return [value_of(v) for v in targets]
 
 
-def _record_backward(trace: TraceInterpreter, outputs: Sequence[Tensor],
-                     leaves: Sequence[Tensor]) -> tuple[list[tuple[Value, int]], list[Value | None]]:  # fmt: skip
+def _record_backward(
+    trace: TraceInterpreter, outputs: Sequence[Tensor], leaves: Sequence[Tensor]
+) -> tuple[list[tuple[Value, int]], list[Value | None]]:
     """The seeds, each with the number of its output, and the gradients of the leaves."""
     differentiable = [(k, t) for k, t in enumerate(outputs) if t.spec.is_float and isinstance(t.edge, Edge)]
     targets = [(k, t) for k, t in enumerate(leaves) if t.requires_grad]
     gradients: list[Value | None] = [None] * len(leaves)
     seeds = [trace.input(f"seed:{k}", t.spec) for k, t in differentiable]
     if differentiable and targets:
-        _, found = run_backward([t for _, t in differentiable], seeds, [t for _, t in targets], retain_graph=True,
-                                create_graph=False)  # fmt: skip
+        _, found = run_backward(
+            [t for _, t in differentiable], seeds, [t for _, t in targets], retain_graph=True, create_graph=False
+        )
         for (k, _), g in zip(targets, found, strict=True):
             gradients[k] = None if g is None else trace.cell(g).value
     return [(s.array.value, k) for s, (k, _) in zip(seeds, differentiable, strict=True)], gradients
@@ -159,7 +162,13 @@ class RecordedCall(Op):
     def decompose(self, *inputs: Any, **attrs: Any) -> Any:
         return attrs["call"].forward(*inputs)
 
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp(
+        self,
+        grads: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        needs: Sequence[bool],
+        attrs: dict[str, Any],
+    ) -> Sequence[Any]:
         call: RecordedFunction = attrs["call"]
         return call.backward(inputs, grads, needs)

@@ -77,8 +77,9 @@ def _template(value: Any, numbers: dict[int, int]) -> Any:
     if isinstance(value, Tensor):
         return {"tensor": numbers[id(value)]}
     if isinstance(value, list | tuple):
-        return {type(value).__name__ if type(value) in (list, tuple) else "tuple": [_template(v, numbers)
-                                                                                     for v in value]}  # fmt: skip
+        return {
+            type(value).__name__ if type(value) in (list, tuple) else "tuple": [_template(v, numbers) for v in value]
+        }
     if isinstance(value, dict):
         return {"dict": [[str(k), _template(v, numbers)] for k, v in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):
@@ -132,8 +133,10 @@ def save_function(function: Callable[..., Any], specs: Sequence[Spec], path: str
         grown = [Spec((size + 3, *s.shape[1:]), s.dtype) if s.shape[:1] == (size,) else s for s in specs]
         try:
             other = _Recording(function, grown, name)
-            if all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-                   for a, b in zip(one.arrays.values(), other.arrays.values(), strict=True)):  # fmt: skip
+            if all(
+                np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+                for a, b in zip(one.arrays.values(), other.arrays.values(), strict=True)
+            ):
                 content, is_batched = unify(one.json, other.json, (size, size + 3)), True
         except (ValueError, ShapeError):
             pass
@@ -226,8 +229,9 @@ def load_compiled(path: str | PathLike[str]) -> LoadedFunction:
         raise ModelFileError(f"{path}: a function of format {version!r:.20}; this prototorch reads {FORMAT_VERSION}")
     try:
         content = json.loads(str(contents.meta["function"]))
-        return LoadedFunction(str(path), content, contents.arrays, str(contents.meta.get("name")),
-                              contents.meta.get("batched") == 1)  # fmt: skip
+        return LoadedFunction(
+            str(path), content, contents.arrays, str(contents.meta.get("name")), contents.meta.get("batched") == 1
+        )
     except (ModelFileError, ShapeError) as error:
         raise ModelFileError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:

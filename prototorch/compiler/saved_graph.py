@@ -34,8 +34,9 @@ class GraphContents:
         self.updates: dict[str, Value] = {}
 
 
-def encode_graph(graph: Graph, outputs: Sequence[Value], updates: Mapping[str, Value],
-                 store: Callable[[np.ndarray], str]) -> dict[str, Any]:  # fmt: skip
+def encode_graph(
+    graph: Graph, outputs: Sequence[Value], updates: Mapping[str, Value], store: Callable[[np.ndarray], str]
+) -> dict[str, Any]:
     """The JSON of what outputs and updates depend on. store: keeps the array of a constant, and gives its path.
 
     Raises UsageError for an op that computes in Python.
@@ -47,8 +48,12 @@ def encode_graph(graph: Graph, outputs: Sequence[Value], updates: Mapping[str, V
     def number_of(value: Value) -> int:
         if value not in numbers:
             numbers[value] = len(values)
-            one: dict[str, Any] = {"kind": value.kind, "name": value.name, "shape": list(value.shape),
-                                   "dtype": value.dtype}  # fmt: skip
+            one: dict[str, Any] = {
+                "kind": value.kind,
+                "name": value.name,
+                "shape": list(value.shape),
+                "dtype": value.dtype,
+            }
             if value.kind == "constant":
                 one["array"] = store(np.asarray(value.array))
             values.append(one)
@@ -61,13 +66,15 @@ def encode_graph(graph: Graph, outputs: Sequence[Value], updates: Mapping[str, V
             raise UsageError(f"{node.op.name} computes in Python: no file can hold it")
         attrs = {name: _encode(node.op, value) for name, value in node.attrs.items()}
         inputs = [number_of(v) for v in node.inputs]
-        nodes.append({"op": node.op.name, "inputs": inputs, "attrs": attrs,
-                      "outputs": [number_of(v) for v in node.outputs]})  # fmt: skip
+        nodes.append(
+            {"op": node.op.name, "inputs": inputs, "attrs": attrs, "outputs": [number_of(v) for v in node.outputs]}
+        )
     return {
         "outputs": [number_of(clone.outputs[f"{k}"]) for k in range(len(outputs))],
         "updates": {name: number_of(clone.updates[name]) for name in updates},
-        "nodes": nodes, "values": values,
-    }  # fmt: skip
+        "nodes": nodes,
+        "values": values,
+    }
 
 
 def _encode(op: Op, value: Any) -> Any:
@@ -113,8 +120,18 @@ def decode_graph(content: Any, arrays: Mapping[str, np.ndarray], batch: int | No
         return _decode(content, arrays, batch)
     except ModelFileError:
         raise
-    except (PrototorchError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError,
-            RecursionError, ZeroDivisionError, MemoryError) as error:  # fmt: skip
+    except (
+        PrototorchError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        ZeroDivisionError,
+        MemoryError,
+    ) as error:
         raise ModelFileError(f"the graph cannot be read: {type(error).__name__}: {error!s:.200}") from error
 
 

@@ -94,10 +94,15 @@ class ModuleLayer(Layer, abstract=True):
         module.train(ctx.training)
         tensors = [*module.named_parameters(), *module.named_buffers()]
         weights = [
-            ctx.weight(name.replace(".", "/"), tuple(t.shape), _ModuleInitializer.of(self, name), dtype=str(t.dtype),
-                       trainable=t.requires_grad)
+            ctx.weight(
+                name.replace(".", "/"),
+                tuple(t.shape),
+                _ModuleInitializer.of(self, name),
+                dtype=str(t.dtype),
+                trainable=t.requires_grad,
+            )
             for name, t in tensors
-        ]  # fmt: skip
+        ]
         if isinstance(inputs[0], Tensor):
             for (name, _), weight in zip(tensors, weights, strict=True):
                 _set_tensor(module, name, weight)
@@ -255,9 +260,12 @@ def _make_layer(cls: type, base: type, attributes: dict[str, Any], annotations: 
 
 def _module_layer(cls: Any) -> type[Layer]:
     annotations, declared, names = _fields(cls, cls.__init__, 1, all_fields=True)
-    return _make_layer(cls, ModuleLayer, {
-        "module": cls, "parameters": tuple(names), "inputs": _input_range(cls.forward), **declared
-    }, annotations)  # fmt: skip
+    return _make_layer(
+        cls,
+        ModuleLayer,
+        {"module": cls, "parameters": tuple(names), "inputs": _input_range(cls.forward), **declared},
+        annotations,
+    )
 
 
 def _function_layer(cls: Any) -> type[Layer]:
@@ -265,9 +273,9 @@ def _function_layer(cls: Any) -> type[Layer]:
     forward = cls.forward
     annotations, declared, names = _fields(cls, forward, 0 if has_setup else 1, all_fields=False)
     count = len(names) - len(annotations)
-    return _make_layer(cls, FunctionLayer, {
-        "function": cls, "parameters": tuple(names), "inputs": count, **declared
-    }, annotations)  # fmt: skip
+    return _make_layer(
+        cls, FunctionLayer, {"function": cls, "parameters": tuple(names), "inputs": count, **declared}, annotations
+    )
 
 
 def _input_range(forward: Any) -> Any:

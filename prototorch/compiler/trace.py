@@ -126,8 +126,11 @@ class TraceInterpreter(TensorInterpreter):
         name = f"captured:{len(self.captured)}"
         is_here = tensor.interpreter is self.host
         is_state = view is None and is_here and bool(array.flags.c_contiguous)
-        layout = array if isinstance(array, np.ndarray) else as_strided(
-            np.empty((), tensor.spec.dtype), tensor.spec.shape, array.strides)  # fmt: skip
+        layout = (
+            array
+            if isinstance(array, np.ndarray)
+            else as_strided(np.empty((), tensor.spec.dtype), tensor.spec.shape, array.strides)
+        )
         if view is not None and is_here:
             cell = TracedArray(None, tensor.spec, layout, self.cell(view.base), view.steps)
         elif is_state:
@@ -153,8 +156,9 @@ class TraceInterpreter(TensorInterpreter):
         layout = op.array_view(cells[0].layout, **attrs) if len(cells) == 1 else None
         if layout is not None:
             source = inputs[0]
-            out = self.new_tensor(cells[0].view(values[0], values[0].spec, layout, (op.name, attrs_key)),
-                                  source.storage)  # fmt: skip
+            out = self.new_tensor(
+                cells[0].view(values[0], values[0].spec, layout, (op.name, attrs_key)), source.storage
+            )
             out.view_info = ViewInfo.extend(source, op.name, attrs_key)
             outputs: tuple[Tensor, ...] = (out,)
         else:

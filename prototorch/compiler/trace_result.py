@@ -83,8 +83,13 @@ class _Collector:
         return name
 
 
-def collect_results(trace: TraceInterpreter, arguments: Sequence[Tensor], argument_grads: Sequence[Any],
-                    value: Any, gradient: GradientTrace | None) -> TraceResult:  # fmt: skip
+def collect_results(
+    trace: TraceInterpreter,
+    arguments: Sequence[Tensor],
+    argument_grads: Sequence[Any],
+    value: Any,
+    gradient: GradientTrace | None,
+) -> TraceResult:
     """The results of a trace whose function has returned ``value``. arguments: the traced ones; argument_grads: the
     ``grad`` that each of them had before."""
     result = TraceResult(value)

@@ -23,8 +23,14 @@ class TracedArray:
 
     __slots__ = ("_seen", "_value", "base", "dtype", "layout", "shape", "steps", "version")
 
-    def __init__(self, value: Value | None, spec: Spec, layout: Any = None, base: TracedArray | None = None,
-                 steps: ViewSteps = ()):  # fmt: skip
+    def __init__(
+        self,
+        value: Value | None,
+        spec: Spec,
+        layout: Any = None,
+        base: TracedArray | None = None,
+        steps: ViewSteps = (),
+    ):
         self.shape, self.dtype = spec.shape, spec.dtype
         self.layout = np.empty(spec.shape, np.dtype(spec.dtype)) if layout is None else layout
         self.base, self.steps, self.version = base, steps, 0

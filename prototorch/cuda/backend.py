@@ -85,8 +85,9 @@ class CudaBackend(Backend):
             kernel = super().prepare(op, ins, outs, attrs)
         return kernel if isinstance(kernel, StreamKernel) else StreamKernel(self.device, op.name, kernel)
 
-    def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
-                      attrs: Mapping[str, Any]) -> KernelChoice:  # fmt: skip
+    def choose_kernel(
+        self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]
+    ) -> KernelChoice:
         """See `Backend.choose_kernel`."""
         with self._in_stream(), use_device(DryRunDevice(self.device)):
             return super().choose_kernel(op, ins, outs, attrs)

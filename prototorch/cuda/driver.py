@@ -89,8 +89,12 @@ def _ask(library: Any) -> DriverInfo | None:
         return DriverInfo(version.value, 0, error=error)
     library.cuDeviceGetCount(ctypes.byref(count))
     gpus = range(count.value)
-    return DriverInfo(version.value, count.value, tuple(_capability(library, i) for i in gpus),
-                      tuple(_gpu_name(library, i) for i in gpus))  # fmt: skip
+    return DriverInfo(
+        version.value,
+        count.value,
+        tuple(_capability(library, i) for i in gpus),
+        tuple(_gpu_name(library, i) for i in gpus),
+    )
 
 
 def _capability(library: Any, index: int) -> tuple[int, int]:

@@ -103,10 +103,23 @@ class _Namespace:
 
 _NAMESPACE = _Namespace()
 #: functions that launch nothing
-_VIEWS = frozenset({
-    np.moveaxis, np.transpose, np.broadcast_to, np.reshape, np.shape, np.ndim, np.size, np.squeeze, np.expand_dims,
-    np.may_share_memory, np.shares_memory, np.empty_like, np.swapaxes,
-})  # fmt: skip
+_VIEWS = frozenset(
+    {
+        np.moveaxis,
+        np.transpose,
+        np.broadcast_to,
+        np.reshape,
+        np.shape,
+        np.ndim,
+        np.size,
+        np.squeeze,
+        np.expand_dims,
+        np.may_share_memory,
+        np.shares_memory,
+        np.empty_like,
+        np.swapaxes,
+    }
+)
 
 
 def _as_numpy(value: Any) -> Any:

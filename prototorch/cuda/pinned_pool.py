@@ -103,8 +103,10 @@ class PinnedPool:
             self._has_warned = True
             warnings.warn(
                 f"some batches are not read into pinned memory, and take one copy more: {reason}. A smaller batch, "
-                "fewer threads of the loader or a smaller prefetch needs less", RuntimeWarning, stacklevel=4,
-            )  # fmt: skip
+                "fewer threads of the loader or a smaller prefetch needs less",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def _give_back(self, memory: np.ndarray) -> None:
         with self._lock:

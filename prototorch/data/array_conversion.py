@@ -15,8 +15,10 @@ __all__ = ["as_dataset", "datasets_from_arrays", "is_stream"]
 
 TARGET_NAMES = ("y", "label", "labels", "target", "targets")
 WEIGHT_NAME = "sample_weight"
-_SPLIT_PATTERN = re.compile(r"^(?:(?P<stem>.+?)[_/])?(?P<split>train|test|val|valid|validation)$|"
-                    r"^(?P<split2>train|test|val|valid|validation)[_/](?P<stem2>.+)$")  # fmt: skip
+_SPLIT_PATTERN = re.compile(
+    r"^(?:(?P<stem>.+?)[_/])?(?P<split>train|test|val|valid|validation)$|"
+    r"^(?P<split2>train|test|val|valid|validation)[_/](?P<stem2>.+)$"
+)
 _SPLIT_ALIASES = {"val": "validation", "valid": "validation"}
 
 
@@ -112,9 +114,13 @@ def is_stream(x: object) -> bool:
     """Whether ``x`` yields batches: an iterator, a function that returns one, or a sequence that is not an array."""
     if callable(x) or hasattr(x, "__next__"):
         return True
-    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not (
-        hasattr(x, "__array__") or isinstance(x, list | tuple | Mapping | str | bytes | bytearray | memoryview)
-    )  # fmt: skip
+    return (
+        hasattr(x, "__getitem__")
+        and hasattr(x, "__len__")
+        and not (
+            hasattr(x, "__array__") or isinstance(x, list | tuple | Mapping | str | bytes | bytearray | memoryview)
+        )
+    )
 
 
 def _arrays_by_name(arrays: object, names: Sequence[str], kind: str, data: str) -> dict[str, np.ndarray]:

@@ -25,8 +25,14 @@ class BoundDataset(Dataset):
     indices: column of table indices -> its valid values. Columns that are not in memory are checked as they are read.
     """
 
-    def __init__(self, dataset: Dataset, input_columns: dict[str, str], target_columns: dict[str, str],
-                 adapters: dict[str, ColumnAdapter], indices: Mapping[str, IndexRange] | None = None):  # fmt: skip
+    def __init__(
+        self,
+        dataset: Dataset,
+        input_columns: dict[str, str],
+        target_columns: dict[str, str],
+        adapters: dict[str, ColumnAdapter],
+        indices: Mapping[str, IndexRange] | None = None,
+    ):
         self._dataset, self._adapters = dataset, adapters
         self.input_columns, self.target_columns = input_columns, target_columns
         self.indices = {input_columns[name]: valid for name, valid in (indices or {}).items() if name in input_columns}

@@ -46,18 +46,21 @@ class Data(Block):
     pairs: bool = field(False, doc="pairs of samples (left, right); the target is whether their classes are equal")
     limit: int | None = field(None, min=1, doc="number of samples of each split to use, drawn by the seed; none: all")
     text: TextKind | None = field(
-        None, type=Choice(get_args(TextKind)),
+        None,
+        type=Choice(get_args(TextKind)),
         doc="how a source holds texts: lines (one a line), table (columns of a CSV or TSV table), files (a folder of "
         "text files per class), windows (one long text; the target is it one token later), pairs (a table with a text "
         "and the text to generate from it, which is the label); none: files of a folder, windows or pairs where the "
         "model predicts tokens, else a table",
-    )  # fmt: skip
+    )
     stride: int | None = field(None, min=1, max=1 << 40, doc="tokens from one window to the next; none: a window")
     buckets: list[int] = field(
-        [], min=1, max=1 << 20,
+        [],
+        min=1,
+        max=1 << 20,
         doc="rising lengths of texts: a training batch has texts of similar lengths, padded to the next one, of an "
         "input { shape: [none] }; empty: texts of any length",
-    )  # fmt: skip
+    )
     shuffle: bool = field(True, doc="whether each epoch has a new order, determined by the seed")
     drop_last: bool = field(False, doc="whether a last batch that is not full is dropped")
     on_error: Literal["fail", "skip"] = field(
@@ -114,11 +117,14 @@ class Data(Block):
             DataError, ResourceError, UsageError: as `open_source`.
         """
         if self.text is not None and not texts:
-            raise DataError(f"{self.source}: text: {self.text} is for a model that reads texts; this one has no "
-                            "tokenizer: preprocess { TextVectorization { } }")  # fmt: skip
+            raise DataError(
+                f"{self.source}: text: {self.text} is for a model that reads texts; this one has no "
+                "tokenizer: preprocess { TextVectorization { } }"
+            )
         text = TextFormat(self.text, tuple(texts), self.stride, learn, kind) if texts else None
-        options = SourceOptions(self.label, self.features, self.classes, self._reader(shape), self.folder, limits,
-                                self.text_folder, text)  # fmt: skip
+        options = SourceOptions(
+            self.label, self.features, self.classes, self._reader(shape), self.folder, limits, self.text_folder, text
+        )
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
     def open(self, shape: tuple[int | None, ...] | None = None, seed: int = 0) -> Dataset:

@@ -328,8 +328,11 @@ class Subset(Dataset):
     def __init__(self, dataset: Dataset, indices: np.ndarray):
         self._dataset, self._indices = dataset, np.asarray(indices, np.int64)
         self.name, self.columns, self.inputs, self.targets = (
-            dataset.name, dataset.columns, dataset.inputs, dataset.targets,
-        )  # fmt: skip
+            dataset.name,
+            dataset.columns,
+            dataset.inputs,
+            dataset.targets,
+        )
         self.weight, self.classes, self.sorted_by_class = dataset.weight, dataset.classes, dataset.sorted_by_class
         self.feature_names, self.target_names = dataset.feature_names, dataset.target_names
         self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads

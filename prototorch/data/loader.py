@@ -253,9 +253,14 @@ class Loader(BatchIterator):
             raise self._read_error(indices, error) from error
 
     def _finish(
-        self, seed: int, epoch: int, position: int, parts: list[ReadResult], length: int | None = None,
+        self,
+        seed: int,
+        epoch: int,
+        position: int,
+        parts: list[ReadResult],
+        length: int | None = None,
         placed: Columns | None = None,
-    ) -> Batch:  # fmt: skip
+    ) -> Batch:
         """Concatenate the parts of a batch, cut its sequences to a length, cast and transform it. placed: the columns
         whose parts lie side by side already."""
         nonempty = [part for part in parts if len(part[1])] or parts[:1]

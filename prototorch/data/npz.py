@@ -60,8 +60,14 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         except DataError:
             raise
         except (
-            zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
-        ) as error:  # fmt: skip
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+            OSError,
+        ) as error:
             raise DataError(f"{name}: damaged npz file: {error}") from None
 
 

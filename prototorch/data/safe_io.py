@@ -190,9 +190,12 @@ def check_memory(size: int, name: str) -> None:
 
 def _describe_mode(mode: int) -> str:
     kinds = {
-        stat.S_ISDIR: "a folder", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device", stat.S_ISFIFO: "a pipe",
+        stat.S_ISDIR: "a folder",
+        stat.S_ISCHR: "a device",
+        stat.S_ISBLK: "a device",
+        stat.S_ISFIFO: "a pipe",
         stat.S_ISSOCK: "a socket",
-    }  # fmt: skip
+    }
     return next((kind for has_kind, kind in kinds.items() if has_kind(mode)), "a special file")
 
 

@@ -69,9 +69,13 @@ class TextFormat:
 
 
 def open_texts(
-    path: Path, text: TextFormat, labels: Sequence[str | int], features: Sequence[str | int], classes: Sequence[str],
+    path: Path,
+    text: TextFormat,
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    classes: Sequence[str],
     check: Check,
-) -> dict[str, Dataset]:  # fmt: skip
+) -> dict[str, Dataset]:
     """The data sets of a source of texts by split.
 
     labels, features, classes: those of `SourceOptions`. check: raises for a file that may not be read.
@@ -86,8 +90,10 @@ def open_texts(
         raise DataError(f"{name}: text: {kind} reads {what}, and this is {'a folder' if path.is_dir() else 'a file'}")
     count = 2 if kind == "pairs" else 1
     if kind != "table" and len(text.inputs) != count:
-        raise DataError(f"{name}: text: {kind} is for a model of {count} input{'s' * (count > 1)}, which reads texts; "
-                        f"this one has {len(text.inputs)}")  # fmt: skip
+        raise DataError(
+            f"{name}: text: {kind} is for a model of {count} input{'s' * (count > 1)}, which reads texts; "
+            f"this one has {len(text.inputs)}"
+        )
     if kind == "files":
         folders = find_splits(path) or {"train": path}
         words = tuple(classes) or list_class_names(folders["train"])
@@ -97,8 +103,11 @@ def open_texts(
     if kind == "lines":
         lines = read_text_lines(path)
         one = text.inputs[0]
-        return {"train": TokenDataset({one.name: _encode(one, text, lines)}, {}, [one.name], name=name,
-                                      origins=f"{name}, text {{}}")}  # fmt: skip
+        return {
+            "train": TokenDataset(
+                {one.name: _encode(one, text, lines)}, {}, [one.name], name=name, origins=f"{name}, text {{}}"
+            )
+        }
     return {"train": _open_table(path, text, kind == "pairs", labels, features, classes, name)}
 
 
@@ -131,8 +140,10 @@ def _learn(one: TextInput, text: TextFormat, texts: Sequence[str]) -> None:
 def _open_windows(path: Path, text: TextFormat, name: str) -> WindowDataset:
     one = text.inputs[0]
     if one.length is None:
-        raise DataError(f"{name}: a window has the length of the input {one.name!r}, which is not declared: "
-                        "input { shape: [64]  dtype: int32 }")  # fmt: skip
+        raise DataError(
+            f"{name}: a window has the length of the input {one.name!r}, which is not declared: "
+            "input { shape: [64]  dtype: int32 }"
+        )
     whole = read_text(path)
     _learn(one, text, [whole])
     ids = np.asarray(one.tokenizer.encode_part(whole), np.int32)
@@ -149,8 +160,10 @@ def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: C
     texts, labels, origins = [], [], []
     for word in found:
         if word not in classes:
-            raise DataError(f"{name}: the folder {word!r} is not one of the classes {', '.join(classes[:8])}."
-                            f"{did_you_mean(word, classes)}")  # fmt: skip
+            raise DataError(
+                f"{name}: the folder {word!r} is not one of the classes {', '.join(classes[:8])}."
+                f"{did_you_mean(word, classes)}"
+            )
         for file in files[word]:
             check(Path(file))
             texts.append(read_text(Path(file)))
@@ -158,18 +171,33 @@ def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: C
             origins.append(printable_path(file))
     if not texts:
         raise DataError(f"{name}: has no text files ({', '.join(sorted(TEXT_SUFFIXES))})")
-    return TokenDataset({one.name: _encode(one, text, texts)}, {"label": np.array(labels, np.int64)}, [one.name],
-                        ["label"], classes={"label": tuple(classes)}, name=name, origins=origins,
-                        sorted_by_class=len(found) > 1)  # fmt: skip
+    return TokenDataset(
+        {one.name: _encode(one, text, texts)},
+        {"label": np.array(labels, np.int64)},
+        [one.name],
+        ["label"],
+        classes={"label": tuple(classes)},
+        name=name,
+        origins=origins,
+        sorted_by_class=len(found) > 1,
+    )
 
 
-def _open_table(path: Path, text: TextFormat, is_pairs: bool, labels: Sequence[str | int],
-                features: Sequence[str | int], classes: Sequence[str], name: str) -> TokenDataset:  # fmt: skip
+def _open_table(
+    path: Path,
+    text: TextFormat,
+    is_pairs: bool,
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    classes: Sequence[str],
+    name: str,
+) -> TokenDataset:
     if is_pairs and not (labels or features):
         labels, features = [-1], [0]
     if not labels:
-        raise DataError(f'{name}: text: table needs the target column: label: "name" of the header, or its number '
-                        "without one")  # fmt: skip
+        raise DataError(
+            f'{name}: text: table needs the target column: label: "name" of the header, or its number without one'
+        )
     rows, lines = read_rows(path, name, prefers_tabs=True)
     has_header = any(isinstance(column, str) for column in [*labels, *features])
     header = [cell.strip() for cell in rows[0]] if has_header else [str(i) for i in range(len(rows[0]))]
@@ -178,8 +206,9 @@ def _open_table(path: Path, text: TextFormat, is_pairs: bool, labels: Sequence[s
         raise DataError(f"{name}: has no rows")
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(header):
-            raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {len(header)} as in the lines "
-                            "before it")  # fmt: skip
+            raise DataError(
+                f"{name}, line {line}: has {len(row)} fields, expected {len(header)} as in the lines before it"
+            )
     targets = [column_index(c, header, name, False) for c in labels]
     columns = [column_index(c, header, name, False) for c in features]
     columns = columns or [i for i in range(len(header)) if i not in targets]
@@ -197,8 +226,15 @@ def _open_table(path: Path, text: TextFormat, is_pairs: bool, labels: Sequence[s
     sequences = {one.name: _encode(one, text, column) for one, column in zip(text.inputs, texts, strict=True)}
     y, names = encode_labels([word.strip() for word in target], classes, lambda at: origins[at])
     column = header[targets[0]] if has_header and header[targets[0]] not in sequences else "label"
-    dataset = TokenDataset(sequences, {column: y}, list(sequences), [column], classes={column: names} if names else {},
-                           name=name, origins=origins)  # fmt: skip
+    dataset = TokenDataset(
+        sequences,
+        {column: y},
+        list(sequences),
+        [column],
+        classes={column: names} if names else {},
+        name=name,
+        origins=origins,
+    )
     if has_header:
         dataset.feature_names = tuple(header[c] for c in columns)
         dataset.target_names = (header[targets[0]],)
@@ -219,7 +255,14 @@ def _make_pairs(
     rows = [begun.tokenizer.encode_part(t)[:room] for t in targets]
     length = begun.length or 1 + max(map(len, rows))
     return TokenDataset(
-        {source.name: first, begun.name: TokenSequences([[start, *row] for row in rows], length, padding),
-         "next": TokenSequences([[*row, end] for row in rows], length, padding)},
-        {}, [source.name, begun.name], ["next"], name=name, origins=origins,
-    )  # fmt: skip
+        {
+            source.name: first,
+            begun.name: TokenSequences([[start, *row] for row in rows], length, padding),
+            "next": TokenSequences([[*row, end] for row in rows], length, padding),
+        },
+        {},
+        [source.name, begun.name],
+        ["next"],
+        name=name,
+        origins=origins,
+    )

@@ -129,11 +129,14 @@ class WindowDataset(Dataset):
 
     is_cheap = True
 
-    def __init__(self, ids: np.ndarray, length: int, stride: int, *, input: str = "x", target: str = "y",
-                 name: str = "text"):  # fmt: skip
+    def __init__(
+        self, ids: np.ndarray, length: int, stride: int, *, input: str = "x", target: str = "y", name: str = "text"
+    ):
         if len(ids) <= length:
-            raise DataError(f"{name}: the text has {len(ids):,} tokens; a window of {length:,} and its target need one "
-                            "token more than the window")  # fmt: skip
+            raise DataError(
+                f"{name}: the text has {len(ids):,} tokens; a window of {length:,} and its target need one "
+                "token more than the window"
+            )
         self._ids, self._stride = ids, stride
         self._windows = np.lib.stride_tricks.sliding_window_view(ids, length)
         self.name, self.inputs, self.targets = name, (input,), (target,)

@@ -18,8 +18,14 @@ from prototorch.ops.core import use_interpreter
 __all__ = ["run_backward", "sweep_tape"]
 
 
-def run_backward(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targets: Sequence[Tensor] | None, *,
-                 retain_graph: bool, create_graph: bool) -> tuple[list[Any], list[Tensor | None]]:  # fmt: skip
+def run_backward(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    targets: Sequence[Tensor] | None,
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> tuple[list[Any], list[Tensor | None]]:
     """The reverse sweep from outputs to targets, or, where these are None, to all leaves.
 
     Gives the targets' edges (leaves are their own) and their gradients, None where there is no path. Raises
@@ -29,8 +35,13 @@ def run_backward(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targ
     return goals, gradients
 
 
-def sweep_tape(outputs: Sequence[Tensor], seeds: Sequence[Tensor | None], targets: Sequence[Tensor] | None,
-               retain_graph: bool, create_graph: bool) -> tuple[list[Any], list[Tensor | None], bool]:  # fmt: skip
+def sweep_tape(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Tensor | None],
+    targets: Sequence[Tensor] | None,
+    retain_graph: bool,
+    create_graph: bool,
+) -> tuple[list[Any], list[Tensor | None], bool]:
     """As `run_backward`; gives also whether the user's code saw gradients, and may have kept them."""
     for output in outputs:
         if not isinstance(output, Tensor):
@@ -126,10 +137,10 @@ class _Sweep:
                 needs = [e is not None for e in entry.edges]
             else:
                 needs = [
-                    e is not None and (
-                        (e.entry in needed or e.entry in captured) if type(e) is Edge else id(e) in goal_leaves
-                    ) for e in entry.edges
-                ]  # fmt: skip
+                    e is not None
+                    and ((e.entry in needed or e.entry in captured) if type(e) is Edge else id(e) in goal_leaves)
+                    for e in entry.edges
+                ]
             if extras is not None and extras.pre_hooks:
                 grads = _run_pre_hooks(extras, grads)
             try:
@@ -162,8 +173,11 @@ class _Sweep:
             for e in entry.edges:
                 if e is None:
                     continue
-                if (e.entry in needed or e.entry in self.captured_entries) if type(e) is Edge \
-                        else id(e) in self.goal_leaves:  # fmt: skip
+                if (
+                    (e.entry in needed or e.entry in self.captured_entries)
+                    if type(e) is Edge
+                    else id(e) in self.goal_leaves
+                ):
                     needed.add(entry)
                     break
         return needed
@@ -172,9 +186,10 @@ class _Sweep:
         """The goals and their gradients, after the hooks of leaves."""
         self.is_seen = self.is_seen or any(leaf.__dict__.get("hooks") for leaf, _ in self.leaves.values())
         by_leaf = {
-            key: (leaf, run_tensor_hooks(g, leaf.__dict__.get("hooks", ()))) for key, (leaf, g) in self.leaves.items()
+            key: (leaf, run_tensor_hooks(g, leaf.__dict__.get("hooks", ())))
+            for key, (leaf, g) in self.leaves.items()
             if self.goals is None or key in self.goal_leaves
-        }  # fmt: skip
+        }
         if self.goals is None:
             return [leaf for leaf, _ in by_leaf.values()], [g for _, g in by_leaf.values()]
         return self.goals, [

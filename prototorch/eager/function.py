@@ -115,8 +115,9 @@ def _bind(cls: type[Function], forward: Any, args: tuple[Any, ...], kwargs: dict
     return bound.args
 
 
-def _finish(cls: type[Function], ctx: Any, args: tuple[Any, ...], originals: tuple[Any, ...],
-            is_recorded: bool) -> tuple[Any, ...]:  # fmt: skip
+def _finish(
+    cls: type[Function], ctx: Any, args: tuple[Any, ...], originals: tuple[Any, ...], is_recorded: bool
+) -> tuple[Any, ...]:
     """Put the outputs on the tape."""
     dirty = {id(t) for t in ctx.dirty_tensors}
     for t in ctx.dirty_tensors:

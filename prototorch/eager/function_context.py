@@ -120,8 +120,9 @@ def save_tensors(ctx: FunctionCtx, node: Any, outputs: tuple[Tensor, ...], origi
         output = positions.get(id(t))
         if hooks is not None:
             with use_observers(pack_hooks=()), no_grad():
-                saved.append(_SavedTensor(None, PackedArray(t.detach() if output is not None else t, hooks), output,
-                                          None, 0))  # fmt: skip
+                saved.append(
+                    _SavedTensor(None, PackedArray(t.detach() if output is not None else t, hooks), output, None, 0)
+                )
             continue
         saved.append(_SavedTensor(t if output is None else t.detach(), None, output, t.storage, t.storage.version))
     ctx.packed_tensors, ctx.to_save = tuple(saved), ()

@@ -112,8 +112,9 @@ def _part(part: Any) -> Any:
         )
     name = str(part.dtype)
     if name == "uint8":
-        warn_user("an index of dtype uint8 is read as a mask, as in PyTorch; write one of dtype bool or int64",
-                  ModelWarning)  # fmt: skip
+        warn_user(
+            "an index of dtype uint8 is read as a mask, as in PyTorch; write one of dtype bool or int64", ModelWarning
+        )
         return ops.not_equal(part, 0) if isinstance(part, Tensor) else part != 0
     if name != "bool" and not name.startswith(("int", "uint")):
         raise RangeError(f"an index must have integers or bools, got dtype {name}")

@@ -81,8 +81,9 @@ class TensorInterpreter:
         """The interpreter's own object for a spec."""
         return self._specs.setdefault(spec, spec)
 
-    def find_signature(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any],
-                       outputs: Sequence[Tensor] | None = None) -> Signature:  # fmt: skip
+    def find_signature(
+        self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], outputs: Sequence[Tensor] | None = None
+    ) -> Signature:
         """The signature of an op on tensors, made at the first call. outputs: where they are known."""
         if len(self._signatures) > _MAX_SIGNATURES:
             self._signatures.clear()
@@ -99,17 +100,28 @@ class TensorInterpreter:
             self._signatures[(op, tuple(attrs.items()), *[id(t.spec) for t in inputs])] = found
         return found
 
-    def _make_signature(self, op: Op, ins: tuple[Spec, ...], attrs: dict[str, Any],
-                        attrs_key: tuple[tuple[str, Any], ...],
-                        outputs: Sequence[Tensor] | None) -> Signature:  # fmt: skip
+    def _make_signature(
+        self,
+        op: Op,
+        ins: tuple[Spec, ...],
+        attrs: dict[str, Any],
+        attrs_key: tuple[tuple[str, Any], ...],
+        outputs: Sequence[Tensor] | None,
+    ) -> Signature:
         assert outputs is not None
         outs = tuple([self.intern_spec(t.spec) for t in outputs])
         return Signature(self, op, attrs, attrs_key, ins, outs, node_class=entry_class(op.name))
 
     # ------------------------------------------------------------------ the tape
 
-    def record(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], outputs: tuple[Tensor, ...],
-               attrs_key: tuple[tuple[str, Any], ...] | None = None) -> None:  # fmt: skip
+    def record(
+        self,
+        op: Op,
+        inputs: Sequence[Tensor],
+        attrs: dict[str, Any],
+        outputs: tuple[Tensor, ...],
+        attrs_key: tuple[tuple[str, Any], ...] | None = None,
+    ) -> None:
         """Put an op on the tape, where a gradient may be needed, and in the collections of the thread.
 
         attrs_key: the attributes as pairs; it is computed where it is None.
@@ -119,20 +131,27 @@ class TensorInterpreter:
             return
         self.put_on_tape(self.find_signature(op, inputs, attrs, outputs), inputs, outputs, watching)
 
-    def put_on_tape(self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
-                    watching: Observers | None) -> None:  # fmt: skip
+    def put_on_tape(
+        self, signature: Signature, inputs: Sequence[Tensor], outputs: Sequence[Tensor], watching: Observers | None
+    ) -> None:
         """As `record`, by the signature of the op."""
         if watching is not None:
             for collection in watching.collections:
                 collection.append(CollectedApplication(signature.op, inputs, signature.attrs, outputs))
         if not recording.get():
             return
-        edges = tuple([
-            t.edge if t.view_info is not None
-            else e if (e := t.recorded_edge) is not None
-            else t if t.leaf_requires_grad else None
-            for t in inputs
-        ])  # fmt: skip
+        edges = tuple(
+            [
+                t.edge
+                if t.view_info is not None
+                else e
+                if (e := t.recorded_edge) is not None
+                else t
+                if t.leaf_requires_grad
+                else None
+                for t in inputs
+            ]
+        )
         for edge in edges:
             if edge is not None:
                 break
@@ -146,8 +165,9 @@ class TensorInterpreter:
                 t = outputs[k]
                 saved.append(SavedArray(t.array, t.storage, t.storage.version))
         else:
-            saved = pack_arrays(watching, [inputs[k] for k in positions.inputs]) + \
-                pack_arrays(watching, [outputs[k] for k in positions.outputs])  # fmt: skip
+            saved = pack_arrays(watching, [inputs[k] for k in positions.inputs]) + pack_arrays(
+                watching, [outputs[k] for k in positions.outputs]
+            )
         entry = signature.node_class(signature, edges, positions, saved)
         if watching is not None and watching.anomaly is not None:
             entry.ensure_extras().traceback = caller_traceback()
@@ -201,9 +221,14 @@ class EagerInterpreter(TensorInterpreter):
         self._spec_of: dict[tuple[tuple[int, ...], Any], Spec] = {}
         self._scalars: dict[tuple[Any, bytes], Any] = {}
 
-    def _make_signature(self, op: Op, ins: tuple[Spec, ...], attrs: dict[str, Any],
-                        attrs_key: tuple[tuple[str, Any], ...],
-                        outputs: Sequence[Tensor] | None) -> Signature:  # fmt: skip
+    def _make_signature(
+        self,
+        op: Op,
+        ins: tuple[Spec, ...],
+        attrs: dict[str, Any],
+        attrs_key: tuple[tuple[str, Any], ...],
+        outputs: Sequence[Tensor] | None,
+    ) -> Signature:
         outs = op.infer_spec(*ins, **attrs)
         has_several = isinstance(outs, tuple)
         specs = tuple([self.intern_spec(s) for s in (outs if isinstance(outs, tuple) else (outs,))])
@@ -249,8 +274,9 @@ class EagerInterpreter(TensorInterpreter):
             else:
                 results = [empty(s.shape, s.dtype) for s in signature.outs]
                 self.call_kernel(signature, arrays, results)
-                outputs = tuple([make_tensor(a, s, self, Storage())
-                                 for a, s in zip(results, signature.outs, strict=True)])  # fmt: skip
+                outputs = tuple(
+                    [make_tensor(a, s, self, Storage()) for a, s in zip(results, signature.outs, strict=True)]
+                )
         watching = observers.get()
         if watching is not None or recording.get():
             self.put_on_tape(signature, inputs, outputs, watching)

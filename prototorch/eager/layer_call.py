@@ -109,8 +109,9 @@ def bound_tensor(source: WeightSource, name: str, requires_grad: bool) -> Tensor
 class EagerContext:
     """The `Context` of one eager call of a layer."""
 
-    def __init__(self, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str,
-                 on: bool, key: list[Any], dtype: str):  # fmt: skip
+    def __init__(
+        self, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str, on: bool, key: list[Any], dtype: str
+    ):
         self.state, self.root, self.layer, self.name, self.prefix = state, root, layer, name, prefix
         self.training, self._key, self._dtype, self._sites = on, key, dtype, 0
 
@@ -119,9 +120,18 @@ class EagerContext:
         """See `Context.trainable`."""
         return self.layer.trainable and self.root.trainable
 
-    def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
-               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
-               fans: tuple[int, int] | None = None) -> Any:  # fmt: skip
+    def weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: Any,
+        *,
+        regularizer: Any = None,
+        constraint: Any = None,
+        trainable: bool = True,
+        dtype: str | None = None,
+        fans: tuple[int, int] | None = None,
+    ) -> Any:
         """See `Context.weight`."""
         full = self.prefix + name
         if any(share.weight == full for share in self.root.share):
@@ -186,8 +196,16 @@ class EagerContext:
 
     def sublayer(self, name: str, layer: Layer, *inputs: Any) -> Any:
         """See `Context.sublayer`."""
-        inner = EagerContext(self.state, self.root, layer, f"{self.name}/{name}", f"{self.prefix}{name}/",
-                             self.training, self._key, self._dtype)  # fmt: skip
+        inner = EagerContext(
+            self.state,
+            self.root,
+            layer,
+            f"{self.name}/{name}",
+            f"{self.prefix}{name}/",
+            self.training,
+            self._key,
+            self._dtype,
+        )
         return record_layer(inner, layer, inputs)
 
     def add_loss(self, value: Any) -> None:
@@ -212,8 +230,9 @@ def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
         source.variables.tensors[full] = weight
 
 
-def run_layer(layer: Layer, inputs: Sequence[Any], *, training: bool | None = None,
-              key: Any = None, name: str | None = None) -> Any:  # fmt: skip
+def run_layer(
+    layer: Layer, inputs: Sequence[Any], *, training: bool | None = None, key: Any = None, name: str | None = None
+) -> Any:
     """Call a layer on tensors; gives a tensor, or a tuple of them.
 
     training: the phase (None: that of `training`). key: the random key, a tensor uint64 [2] (None: a new one). name:
@@ -227,9 +246,16 @@ def run_layer(layer: Layer, inputs: Sequence[Any], *, training: bool | None = No
     state = layer_state(layer)
     state.losses = []
     dtype = next((t.dtype for t in inputs if t.spec.is_float), "float32")
-    ctx = EagerContext(state, layer, layer, name or layer.name or type(layer).__name__, "",
-                       _training.get() if training is None else training,
-                       [] if key is None else [key], dtype)  # fmt: skip
+    ctx = EagerContext(
+        state,
+        layer,
+        layer,
+        name or layer.name or type(layer).__name__,
+        "",
+        _training.get() if training is None else training,
+        [] if key is None else [key],
+        dtype,
+    )
     try:
         return record_layer(ctx, layer, tuple(inputs))
     except ModelError as exc:

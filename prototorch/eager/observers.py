@@ -52,8 +52,9 @@ def caller_traceback() -> str:
     """Where the op that runs was called, innermost last, without the package's own lines."""
     package = __name__.partition(".")[0]
     frames = [
-        (frame, line) for frame, line in traceback.walk_stack(sys._getframe(1))
+        (frame, line)
+        for frame, line in traceback.walk_stack(sys._getframe(1))
         if not str(frame.f_globals.get("__name__", "")).startswith(f"{package}.")
-    ]  # fmt: skip
+    ]
     summary = traceback.StackSummary.extract(reversed(frames))
     return "".join(summary.format())

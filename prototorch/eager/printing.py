@@ -32,9 +32,14 @@ _PROFILES: dict[str, tuple[int, float, int, int]] = {
 }  # fmt: skip
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
-                     linewidth: int | None = None, profile: str | None = None,
-                     sci_mode: bool | None = None) -> None:  # fmt: skip
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Change how tensors are printed (see `PrintOptions`). profile: "default", "short" or "full", which the other
     arguments change."""
     options = print_options
@@ -42,8 +47,12 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
         if profile not in _PROFILES:
             raise UsageError(f"set_printoptions: profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
         options.precision, options.threshold, options.edgeitems, options.linewidth = _PROFILES[profile]  # type: ignore[assignment]
-    for name, value in (("precision", precision), ("threshold", threshold), ("edgeitems", edgeitems),
-                        ("linewidth", linewidth)):  # fmt: skip
+    for name, value in (
+        ("precision", precision),
+        ("threshold", threshold),
+        ("edgeitems", edgeitems),
+        ("linewidth", linewidth),
+    ):
         if value is not None:
             if not isinstance(value, int | float) or value < 0:
                 raise UsageError(f"set_printoptions: {name} must be 0 or more, got {value!r}")

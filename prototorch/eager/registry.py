@@ -32,8 +32,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def tensor_function(function: Any = None, *, name: str = "", method: bool = True, in_place: bool = False,
-                    aliases: Sequence[str] = (), symbolic: bool = True) -> Any:  # fmt: skip
+def tensor_function(
+    function: Any = None,
+    *,
+    name: str = "",
+    method: bool = True,
+    in_place: bool = False,
+    aliases: Sequence[str] = (),
+    symbolic: bool = True,
+) -> Any:
     """Register a function of tensors by its name (or ``name``, where its own is another thing in Python): ``pt.NAME``;
     with ``method`` also ``Tensor.NAME``; with ``in_place`` ``Tensor.NAME_``, which overwrites the tensor with the
     result. aliases: further names. symbolic: whether graphs, also of files, may have it: False for a function that
@@ -71,8 +78,10 @@ def takes_symbols(function: Callable[..., Any], name: str, symbolic: bool = True
         if symbol is None:
             return function(*args, **options)
         if not symbolic:
-            raise UsageError(f"{name}: a graph has only functions that compute new values, and change nothing else; "
-                             f"got {symbol!r:.60}")  # fmt: skip
+            raise UsageError(
+                f"{name}: a graph has only functions that compute new values, and change nothing else; "
+                f"got {symbol!r:.60}"
+            )
         return symbol.call_function(name, args, options)
 
     return call

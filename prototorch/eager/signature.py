@@ -36,9 +36,18 @@ class Signature:
     __slots__ = ("_positions", "attrs", "attrs_key", "has_several_outputs", "input_placeholders", "ins",
                  "interpreter", "is_view_op", "node_class", "op", "output_placeholders", "outs", "run")  # fmt: skip
 
-    def __init__(self, interpreter: Any, op: Op, attrs: dict[str, Any], attrs_key: tuple[tuple[str, Any], ...],
-                 ins: tuple[Spec, ...], outs: tuple[Spec, ...], has_several_outputs: bool = False,
-                 run: Callable[..., None] = _no_kernel, node_class: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        interpreter: Any,
+        op: Op,
+        attrs: dict[str, Any],
+        attrs_key: tuple[tuple[str, Any], ...],
+        ins: tuple[Spec, ...],
+        outs: tuple[Spec, ...],
+        has_several_outputs: bool = False,
+        run: Callable[..., None] = _no_kernel,
+        node_class: Any = None,
+    ):
         self.interpreter, self.op, self.attrs, self.attrs_key = interpreter, op, attrs, attrs_key
         self.ins, self.outs, self.has_several_outputs, self.run = ins, outs, has_several_outputs, run
         self.node_class = node_class

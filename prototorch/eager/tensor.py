@@ -126,7 +126,9 @@ class Tensor(OperatorMixin):
         if found is None and self.recorded_edge is not None and "retained" not in self.__dict__:
             warn_user(
                 "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
-                "on it first, or read grad of the leaf that it was computed from", UserWarning)  # fmt: skip
+                "on it first, or read grad of the leaf that it was computed from",
+                UserWarning,
+            )
         return found
 
     @grad.setter

@@ -47,8 +47,9 @@ def typed_tensors(device: str) -> dict[str, TensorType]:
     made = {}
     for name, dtype in _TYPES.items():
         document = f"Tensors of {dtype} on {device}, of sizes or from a sequence (a name of PyTorch before 0.4)."
-        made[name] = TensorType(name, (), {"__doc__": document, "__module__": "prototorch" if device == "cpu"
-                                           else "prototorch.cuda"})  # fmt: skip
+        made[name] = TensorType(
+            name, (), {"__doc__": document, "__module__": "prototorch" if device == "cpu" else "prototorch.cuda"}
+        )
         made[name].tensor_dtype, made[name].tensor_device = dtype, device
     return made
 

@@ -35,8 +35,9 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     return gradient
 
 
-def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
-                   has_aux: bool = False) -> Callable[..., Any]:  # fmt: skip
+def grad_and_value(
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
     """As `grad`; the new function gives the gradients and the result, with ``has_aux`` (result, second part)."""
     compute = _gradient(func, argnums, has_aux, "grad_and_value")
 
@@ -47,8 +48,9 @@ def grad_and_value(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0,
     return gradient_and_value
 
 
-def _gradient(func: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool,
-              name: str) -> Callable[..., tuple[Any, list[Any]]]:  # fmt: skip
+def _gradient(
+    func: Callable[..., Any], argnums: int | tuple[int, ...], has_aux: bool, name: str
+) -> Callable[..., tuple[Any, list[Any]]]:
     def compute(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
         keep = is_grad_enabled()
         with enable_grad():
@@ -61,8 +63,9 @@ def _gradient(func: Callable[..., Any], argnums: int | tuple[int, ...], has_aux:
             outer = keep and depends_on_outer_leaf([out], sources)
             found = [s.interpreter.zeros(s.spec) for s in sources]
             if out.requires_grad:
-                found = list(gradients.grad(out, sources, create_graph=outer, allow_unused=True,
-                                            materialize_grads=True))  # fmt: skip
+                found = list(
+                    gradients.grad(out, sources, create_graph=outer, allow_unused=True, materialize_grads=True)
+                )
             result = detach_inner(rebuild(found), sources, outer)
             return result, detach_inner([out, *aux], sources, keep)
 
@@ -95,6 +98,7 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, list[Any]]:
     if not has_aux:
         return result, []
     if not isinstance(result, tuple) or len(result) != 2:
-        raise UsageError(f"{name}: with has_aux=True the function must give a pair (output, aux), got "
-                         f"{type(result).__name__}")  # fmt: skip
+        raise UsageError(
+            f"{name}: with has_aux=True the function must give a pair (output, aux), got {type(result).__name__}"
+        )
     return result[0], [result[1]]

@@ -53,22 +53,34 @@ def _jacobians(out: Tensor, sources: Sequence[Tensor], create_graph: bool) -> li
         for column, row in zip(columns, _products([out], sources, [vector], create_graph), strict=True):
             column.append(ops.reshape(row, shape=(1, *row.spec.shape)))
     return [
-        ops.reshape(ops.concat(*column, axis=0) if len(column) > 1 else column[0],
-                    shape=(*out.spec.shape, *source.spec.shape))
-        if column else source.interpreter.constant(np.zeros((*out.spec.shape, *source.spec.shape), source.spec.dtype))
+        ops.reshape(
+            ops.concat(*column, axis=0) if len(column) > 1 else column[0], shape=(*out.spec.shape, *source.spec.shape)
+        )
+        if column
+        else source.interpreter.constant(np.zeros((*out.spec.shape, *source.spec.shape), source.spec.dtype))
         for column, source in zip(columns, sources, strict=True)
-    ]  # fmt: skip
+    ]
 
 
-def _products(outputs: Sequence[Tensor], sources: Sequence[Tensor], vectors: Sequence[Tensor],
-              create_graph: bool) -> list[Tensor]:  # fmt: skip
+def _products(
+    outputs: Sequence[Tensor], sources: Sequence[Tensor], vectors: Sequence[Tensor], create_graph: bool
+) -> list[Tensor]:
     """The products of vectors with the Jacobians of the outputs; zeros where nothing depends on a source."""
     pairs = [(out, v) for out, v in zip(outputs, vectors, strict=True) if out.requires_grad]
     if not pairs:
         return [s.interpreter.zeros(s.spec) for s in sources]
     results, seeds = zip(*pairs, strict=True)
-    return list(gradients.grad(results, sources, seeds, retain_graph=True, create_graph=create_graph,
-                               allow_unused=True, materialize_grads=True))  # fmt: skip
+    return list(
+        gradients.grad(
+            results,
+            sources,
+            seeds,
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+    )
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:

@@ -96,8 +96,9 @@ class _Allocator:
         states = {v.name: v for v in allocations if v.kind == "state"}
         for name in self.graph.updates:
             states.setdefault(name, self.graph.states[name])
-        return MemoryPlan(self.steps, allocations, states, self.copies, arena_bytes, persistent_bytes,
-                          self._dependencies())  # fmt: skip
+        return MemoryPlan(
+            self.steps, allocations, states, self.copies, arena_bytes, persistent_bytes, self._dependencies()
+        )
 
     def peak(self) -> MemoryPeak:
         """The most bytes of the arena that are live at once."""

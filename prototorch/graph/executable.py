@@ -19,11 +19,16 @@ def make_executable(plan: Plan) -> ExecutablePlan:
     buffers = {value: _buffer(value, plan) for value in plan.allocations}
     steps = tuple(
         ExecutableStep(
-            step.node.op, tuple(buffers[v] for v in step.inputs), tuple(buffers[v] for v in step.outputs),
-            step.node.attrs, step.node.phase, step.node.scope, step.node.loop.trip_count if step.node.loop else 1,
+            step.node.op,
+            tuple(buffers[v] for v in step.inputs),
+            tuple(buffers[v] for v in step.outputs),
+            step.node.attrs,
+            step.node.phase,
+            step.node.scope,
+            step.node.loop.trip_count if step.node.loop else 1,
         )
         for step in plan.steps
-    )  # fmt: skip
+    )
     return ExecutablePlan(
         steps=steps,
         schedule=tuple(plan.schedule()),

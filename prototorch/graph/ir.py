@@ -334,8 +334,19 @@ class Graph:
             inputs = tuple([copies.get(v) or copy_of(v) for v in node.inputs])
             defined = tuple([Value(copy, v.spec, "node", v.name) for v in node.outputs])
             copies.update(zip(node.outputs, defined, strict=True))
-            copy.append(Node(node.op, inputs, node.attrs, defined, node.scope, node.phase, node.scopes,
-                             node.is_rematerialized, node.loop))  # fmt: skip
+            copy.append(
+                Node(
+                    node.op,
+                    inputs,
+                    node.attrs,
+                    defined,
+                    node.scope,
+                    node.phase,
+                    node.scopes,
+                    node.is_rematerialized,
+                    node.loop,
+                )
+            )
         copy.set_results({n: copy_of(v) for n, v in outputs.items()}, {n: copy_of(v) for n, v in updates.items()})
         return copy
 

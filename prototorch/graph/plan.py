@@ -73,8 +73,13 @@ class Plan:
         )
 
 
-def make_plan(graph: Graph, outputs: Mapping[str, Value], updates: Mapping[str, Value] | None = None,
-              backend: Backend | None = None, low_memory: bool = False) -> Plan:  # fmt: skip
+def make_plan(
+    graph: Graph,
+    outputs: Mapping[str, Value],
+    updates: Mapping[str, Value] | None = None,
+    backend: Backend | None = None,
+    low_memory: bool = False,
+) -> Plan:
     """The plan of a graph, which itself stays as it is.
 
     ``outputs`` are the values to be read after a run, by name; ``updates`` the new values of states, by the state's

@@ -85,9 +85,18 @@ class LayerContext:
         is_frozen = self.node_name in self.trace.frozen_layers
         return self.layer.trainable and self.root.trainable and not is_frozen
 
-    def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
-               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
-               fans: tuple[int, int] | None = None) -> Value:  # fmt: skip
+    def weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: Any,
+        *,
+        regularizer: Any = None,
+        constraint: Any = None,
+        trainable: bool = True,
+        dtype: str | None = None,
+        fans: tuple[int, int] | None = None,
+    ) -> Value:
         """See `Context.weight`."""
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
@@ -235,8 +244,9 @@ class LayerContext:
         raise ShapeError(message)
 
 
-def check_weight(name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None,
-            constraint: Constraint | None) -> None:  # fmt: skip
+def check_weight(
+    name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None, constraint: Constraint | None
+) -> None:
     """Raise ShapeError, with the weight's name, where one of these does not take a weight of this spec."""
     graph = Graph()
     try:
@@ -291,17 +301,29 @@ def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], out
 
 
 @pause_gc()
-def trace(net: Net, inputs: Mapping[str, Spec], training: bool, graph: Graph | None = None,
-          report: Report | None = None, compute_dtype: str | None = None,
-          preparation: InputPreprocessing | None = None, frozen_layers: Collection[str] = (),
-          float_dtype: str = "float32") -> Trace:  # fmt: skip
+def trace(
+    net: Net,
+    inputs: Mapping[str, Spec],
+    training: bool,
+    graph: Graph | None = None,
+    report: Report | None = None,
+    compute_dtype: str | None = None,
+    preparation: InputPreprocessing | None = None,
+    frozen_layers: Collection[str] = (),
+    float_dtype: str = "float32",
+) -> Trace:
     """Trace a net for inputs of known specs (batch dimension included). compute_dtype, frozen_layers, float_dtype: see
     `Trace`. With a preparation the input it is for is raw data, which is preprocessed in the graph.
 
     A mistake in a layer raises ShapeError, or, with a report, is noted there; what depends on it is then left out.
     """
-    result = Trace(graph if graph is not None else Graph(), training, compute_dtype=compute_dtype,
-                   frozen_layers=frozen_layers, float_dtype=float_dtype)  # fmt: skip
+    result = Trace(
+        graph if graph is not None else Graph(),
+        training,
+        compute_dtype=compute_dtype,
+        frozen_layers=frozen_layers,
+        float_dtype=float_dtype,
+    )
     for node in net.inputs:
         value = result.graph.input(node.name, inputs[node.name])
         if preparation is not None and node.name == preparation.name:

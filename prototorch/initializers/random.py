@@ -58,8 +58,9 @@ def _fill_truncated_normal(rng: np.random.Generator, values: np.ndarray) -> None
         again = again[np.abs(drawn) > 2]
 
 
-def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0,
-            truncated: bool = False) -> np.ndarray:  # fmt: skip
+def _draw_normal(
+    rng: np.random.Generator, shape: tuple[int, ...], scale: float, shift: float = 0.0, truncated: bool = False
+) -> np.ndarray:
     """Standard normal values times ``scale`` plus ``shift``."""
 
     def fill(rng: np.random.Generator, values: np.ndarray) -> None:
@@ -74,8 +75,9 @@ def _draw_normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float,
     return _fill_in_streams(rng, shape, fill)
 
 
-def _draw_uniform(rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float,
-             scale: float = 1.0) -> np.ndarray:  # fmt: skip
+def _draw_uniform(
+    rng: np.random.Generator, shape: tuple[int, ...], size: float, low: float, scale: float = 1.0
+) -> np.ndarray:
     """Uniform values in [low, low + size), times ``scale``."""
 
     def fill(rng: np.random.Generator, values: np.ndarray) -> None:

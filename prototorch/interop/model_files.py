@@ -55,14 +55,30 @@ class MatchedFile(NamedTuple):
         return net, notes, load_report(self.match)
 
 
-def match_file(block: Weights, net: Net, specs: Mapping[str, WeightSpec] | None, *, by_name: bool, skip_mismatch: bool,
-               system: str | None, by_order: bool, allow_download: bool | None,
-               data_format: str | None) -> MatchedFile:  # fmt: skip
+def match_file(
+    block: Weights,
+    net: Net,
+    specs: Mapping[str, WeightSpec] | None,
+    *,
+    by_name: bool,
+    skip_mismatch: bool,
+    system: str | None,
+    by_order: bool,
+    allow_download: bool | None,
+    data_format: str | None,
+) -> MatchedFile:
     """The file of a block, matched with the weights of a net. Arguments and errors: see `Model.load_weights`."""
     source = open_weights(block, net, allow_download=allow_download, check=not (by_name or skip_mismatch))
-    match = match_weights(source.file, specs or trace_net(net, 1).weights, net, source.rules,
-                          system=system or source.system, by_order=by_order, except_=block.except_,
-                          data_format=data_format or source.data_format)  # fmt: skip
+    match = match_weights(
+        source.file,
+        specs or trace_net(net, 1).weights,
+        net,
+        source.rules,
+        system=system or source.system,
+        by_order=by_order,
+        except_=block.except_,
+        data_format=data_format or source.data_format,
+    )
     try:
         check_match(match, by_name=by_name, skip_mismatch=skip_mismatch)
     except WeightsError as error:

@@ -106,8 +106,9 @@ def _symbolic(a: Any, b: Any) -> Any:
     return BatchMultiple(a // first)
 
 
-def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]],
-          traced: Trace | None = None) -> Recording:  # fmt: skip
+def _join(
+    recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]], traced: Trace | None = None
+) -> Recording:
     (graph, inputs, outputs, values), (other, *_) = recordings
     nodes, others = graph.nodes, other.nodes
     if [n.op.name for n in nodes] != [n.op.name for n in others]:
@@ -122,8 +123,13 @@ def _join(recordings: Sequence[tuple[Graph, list[Value], list[Value], Mapping[st
     return Recording(graph, inputs, outputs, values, masks, weights, pairs, dict(zip(nodes, others, strict=True)))
 
 
-def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[str, str], keeps: Callable[[str], bool],
-               preparation: InputPreprocessing | None = None) -> Recording:  # fmt: skip
+def record_net(
+    net: Net,
+    shapes: Mapping[str, Sequence[int]],
+    dtypes: Mapping[str, str],
+    keeps: Callable[[str], bool],
+    preparation: InputPreprocessing | None = None,
+) -> Recording:
     """A net as it predicts.
 
     Args:
@@ -158,9 +164,15 @@ def record_net(net: Net, shapes: Mapping[str, Sequence[int]], dtypes: Mapping[st
     return _join(recordings, traces[0])
 
 
-def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dtype: str,
-                    keeps: Callable[[str], bool], training: bool = False,
-                    input_dtypes: Sequence[str] = ()) -> Recording:  # fmt: skip
+def record_sublayer(
+    layer: Layer,
+    name: str,
+    dims: Sequence[tuple[Dim, ...]],
+    dtype: str,
+    keeps: Callable[[str], bool],
+    training: bool = False,
+    input_dtypes: Sequence[str] = (),
+) -> Recording:
     """A layer alone, as it predicts (or in training), on inputs of these shapes, of ``dtype`` where their own are not
     given. Its weights have ``name/`` in front."""
 
@@ -171,8 +183,12 @@ def record_sublayer(layer: Layer, name: str, dims: Sequence[tuple[Dim, ...]], dt
     return record_function(record, dims, input_dtypes or [dtype] * len(dims), keeps)
 
 
-def record_function(function: Callable[[Graph, list[Value]], Any], dims: Sequence[tuple[Dim, ...]],
-                    dtypes: Sequence[str], keeps: Callable[[str], bool]) -> Recording:  # fmt: skip
+def record_function(
+    function: Callable[[Graph, list[Value]], Any],
+    dims: Sequence[tuple[Dim, ...]],
+    dtypes: Sequence[str],
+    keeps: Callable[[str], bool],
+) -> Recording:
     """What a function of a graph and values of these shapes records there; it returns the outputs."""
     recordings: list[tuple[Graph, list[Value], list[Value], Mapping[str, Value]]] = []
     for batch in _BATCHES:
@@ -209,8 +225,13 @@ def sections(net: Net, recording: Recording) -> Iterator[Section]:
     for layer, scope in [(None, PREPARATION), *((node, node.name) for node in net.nodes)]:
         nodes = by_scope.get(scope, [])
         members = set(nodes)
-        read_elsewhere = [v for n in nodes if n in live for v in n.outputs
-                          if v in results or any(u in live and u not in members for u in v.users)]  # fmt: skip
+        read_elsewhere = [
+            v
+            for n in nodes
+            if n in live
+            for v in n.outputs
+            if v in results or any(u in live and u not in members for u in v.users)
+        ]
         is_live = layer is None or any(recording.values[top] in wanted for top in layer.tops)
         yield Section(layer, nodes, read_elsewhere, is_live)
 

@@ -81,8 +81,9 @@ class GroupQueryAttention(ProjectedAttention):
         if self.num_query_heads % self.num_key_value_heads:
             self.refuse(
                 f"{self.num_query_heads} heads of queries do not divide into {self.num_key_value_heads} of keys and "
-                "values", "num_key_value_heads"
-            )  # fmt: skip
+                "values",
+                "num_key_value_heads",
+            )
 
     def sizes(self) -> HeadSizes:
         return HeadSizes(self.num_query_heads, self.num_key_value_heads, self.head_dim, self.head_dim)

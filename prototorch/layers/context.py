@@ -50,9 +50,18 @@ class Context(Protocol):
     def trainable(self) -> bool:
         """Whether the layer is trained: neither it nor the layer that it is in is frozen."""
 
-    def weight(self, name: str, shape: tuple[int, ...], initializer: Any, *, regularizer: Any = None,
-               constraint: Any = None, trainable: bool = True, dtype: str | None = None,
-               fans: tuple[int, int] | None = None) -> ArrayValue:  # fmt: skip
+    def weight(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: Any,
+        *,
+        regularizer: Any = None,
+        constraint: Any = None,
+        trainable: bool = True,
+        dtype: str | None = None,
+        fans: tuple[int, int] | None = None,
+    ) -> ArrayValue:
         """A weight of this layer as a value; the same value for the same name.
 
         ``dtype`` defaults to the net's floating-point type.

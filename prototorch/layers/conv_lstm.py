@@ -56,8 +56,10 @@ class _ConvLSTM(RecurrentWeights):
 
     def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         if x.ndim != self.rank + 3:
-            ctx.fail(f"the input must have {self.rank + 2} dimensions (time, channels, {DIMENSION_NAMES[self.rank]}), "
-                     f"got {x.ndim - 1}")  # fmt: skip
+            ctx.fail(
+                f"the input must have {self.rank + 2} dimensions (time, channels, {DIMENSION_NAMES[self.rank]}), "
+                f"got {x.ndim - 1}"
+            )
         if x.shape[1] < 1:
             ctx.fail("the input must have at least one step")
         if len(first) not in (0, self.states):
@@ -102,8 +104,13 @@ class _ConvLSTM(RecurrentWeights):
 
         if self.dropout and ctx.training:
             noise = (batch, 1, *x.shape[2:])
-            y = ops.concat(*(convolve(ops.dropout(x, ctx.key(), rate=self.dropout, site=ctx.site(), noise_shape=noise),
-                                      part) for part in ops.split(kernel, 4, axis=0)), axis=1)  # fmt: skip
+            y = ops.concat(
+                *(
+                    convolve(ops.dropout(x, ctx.key(), rate=self.dropout, site=ctx.site(), noise_shape=noise), part)
+                    for part in ops.split(kernel, 4, axis=0)
+                ),
+                axis=1,
+            )
         else:
             y = convolve(x, kernel)
         if self.use_bias:

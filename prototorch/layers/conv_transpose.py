@@ -22,8 +22,9 @@ from prototorch.ops.windows import dilated_size
 from prototorch.schema import Ints, example, field
 
 
-def transposed_conv_shape(size: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int],
-               extra: int | None) -> tuple[int, tuple[int, int]]:  # fmt: skip
+def transposed_conv_shape(
+    size: int, kernel: int, stride: int, dilation: int, padding: str | tuple[int, int], extra: int | None
+) -> tuple[int, tuple[int, int]]:
     """One dimension: the output's size, and the pads of the convolution of which this is the adjoint.
 
     "valid" gives ``size * stride + max(kernel - stride, 0)`` and "same" ``size * stride``; with ``extra``
@@ -78,8 +79,9 @@ class _ConvTransposeLayer(WeightedLayer):
         sizes, pads = zip(*(transposed_conv_shape(*one) for one in each), strict=True)
         if min(sizes) < 1:
             ctx.fail(f"its output would have the size {list(sizes)}: the padding takes away more than there is")
-        y = ops.conv_input_grad(x, kernel, size=sizes, strides=self.strides, pads=pads,
-                                dilation=self.dilation_rate, groups=self.groups)  # fmt: skip
+        y = ops.conv_input_grad(
+            x, kernel, size=sizes, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=self.groups
+        )
         return split_batch_axes(self.bias_and_activation(ctx, y), original, self.batch_axes)
 
 

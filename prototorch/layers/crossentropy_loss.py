@@ -100,8 +100,11 @@ class InfogainLoss(_SoftmaxLoss):
         axis = canonical_axis(ctx, x, self.axis)
         classes = x.shape[axis]
         if bool(gains) == (self.matrix is not None):
-            ctx.fail("H is either the third input or the field matrix" if gains else "it needs H: a third input, or "
-                     "the field matrix")  # fmt: skip
+            ctx.fail(
+                "H is either the third input or the field matrix"
+                if gains
+                else "it needs H: a third input, or the field matrix"
+            )
         size = prod(gains[0].shape) if gains else len(self.matrix or ())
         if size != classes * classes:
             ctx.fail(f"H has {size} elements; {classes} classes need {classes} x {classes}")

@@ -49,13 +49,23 @@ class Dense(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 2:
             ctx.fail("the input must have at least one dimension")
-        kernel = ctx.weight("kernel", (x.shape[-1], self.units), self.kernel_initializer,
-                            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
+        kernel = ctx.weight(
+            "kernel",
+            (x.shape[-1], self.units),
+            self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
         y = x if x.ndim == 2 else ops.reshape(x, shape=(-1, x.shape[-1]))
         y = ops.matmul(y, kernel)
         if self.use_bias:
-            y = y + ctx.weight("bias", (self.units,), self.bias_initializer,
-                               regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            y = y + ctx.weight(
+                "bias",
+                (self.units,),
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
         mask = ctx.mask(x)
         if mask is not None and mask.ndim == x.ndim:
             ctx.warn("its input has a mask along the axis that it sums over: all of its elements count")

@@ -49,8 +49,13 @@ class Embedding(Layer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = ops.cast(x, dtype="int32") if x.dtype.startswith("float") else x
-        table = ctx.weight("embeddings", (self.input_dim, self.output_dim), self.embeddings_initializer,
-                           regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint)  # fmt: skip
+        table = ctx.weight(
+            "embeddings",
+            (self.input_dim, self.output_dim),
+            self.embeddings_initializer,
+            regularizer=self.embeddings_regularizer,
+            constraint=self.embeddings_constraint,
+        )
         y = ops.take(table, x)
         if self.mask_zero:
             ctx.set_mask(y, ops.not_equal(x, 0))

@@ -34,17 +34,32 @@ class RecurrentWeights(Layer, abstract=True):
 
     def bias(self, ctx: Context, shape: tuple[int, ...], initializer: Initializer | None = None) -> Any:
         """The weight ``bias``."""
-        return ctx.weight("bias", shape, initializer or self.bias_initializer,
-                          regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+        return ctx.weight(
+            "bias",
+            shape,
+            initializer or self.bias_initializer,
+            regularizer=self.bias_regularizer,
+            constraint=self.bias_constraint,
+        )
 
     def weight_pair(self, ctx: Context, kernel: tuple[int, ...], recurrent: tuple[int, ...]) -> tuple[Any, Any]:
         """The weights ``kernel`` and ``recurrent_kernel`` of these shapes."""
         return (
-            ctx.weight("kernel", kernel, self.kernel_initializer,
-                       regularizer=self.kernel_regularizer, constraint=self.kernel_constraint),
-            ctx.weight("recurrent_kernel", recurrent, self.recurrent_initializer,
-                       regularizer=self.recurrent_regularizer, constraint=self.recurrent_constraint),
-        )  # fmt: skip
+            ctx.weight(
+                "kernel",
+                kernel,
+                self.kernel_initializer,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            ),
+            ctx.weight(
+                "recurrent_kernel",
+                recurrent,
+                self.recurrent_initializer,
+                regularizer=self.recurrent_regularizer,
+                constraint=self.recurrent_constraint,
+            ),
+        )
 
     def state_dropout(self, ctx: Context, like: ArrayValue) -> Any:
         """Factors of a state, of its shape."""

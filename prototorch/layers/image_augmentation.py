@@ -114,8 +114,10 @@ class RandomContrast(RandomLayer):
 
     over_images = True
 
-    factor: tuple[float, float] = field(type=RangePair(Bounds(min=0, max=1), symmetric=False),
-                                        doc="How far the factor is from 1: one number, or [lower, upper].")  # fmt: skip
+    factor: tuple[float, float] = field(
+        type=RangePair(Bounds(min=0, max=1), symmetric=False),
+        doc="How far the factor is from 1: one number, or [lower, upper].",
+    )
     value_range: tuple[float, float] = field(default=(0, 255), doc="The smallest and the largest value of a pixel.")
     examples = [
         example("RandomContrast { factor: 0.5 }", inputs=[(2, 2, 3)], range=(50, 200)),
@@ -140,8 +142,9 @@ class RandomBrightness(RandomLayer):
 
     over_images = True
 
-    factor: tuple[float, float] = field(type=RangePair(Bounds(min=-1, max=1)),
-                                        doc="What is added: [lower, upper], or n for [-n, n].")  # fmt: skip
+    factor: tuple[float, float] = field(
+        type=RangePair(Bounds(min=-1, max=1)), doc="What is added: [lower, upper], or n for [-n, n]."
+    )
     value_range: tuple[float, float] = field(default=(0, 255), doc="The smallest and the largest value of a pixel.")
     examples = [
         example("RandomBrightness { factor: 0.1 }", inputs=[(2, 2, 3)], range=(50, 200)),

@@ -38,8 +38,9 @@ class Slice(Layer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         key = [slice(None)] * x.ndim
-        for axis, start, stop, step in zip(self.axes, self.starts, self.stops, self.steps or [1] * len(self.axes),
-                                           strict=True):  # fmt: skip
+        for axis, start, stop, step in zip(
+            self.axes, self.starts, self.stops, self.steps or [1] * len(self.axes), strict=True
+        ):
             key[sample_axis(ctx, x, axis)] = slice(start, stop, step)
         y = x[tuple(key)]
         if 0 in y.shape:
@@ -89,8 +90,9 @@ class TakeAlongAxis(Layer):
     def call(self, ctx: Context, x: ArrayValue, indices: ArrayValue) -> Any:
         axis = sample_axis(ctx, x, self.axis)
         size = x.shape[axis]
-        if indices.ndim != x.ndim or any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True))
-                                         if i != axis):  # fmt: skip
+        if indices.ndim != x.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis
+        ):
             ctx.fail(
                 f"its inputs {list(x.shape[1:])} and {list(indices.shape[1:])} must be equal but along axis {axis}"
             )

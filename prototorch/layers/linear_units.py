@@ -147,6 +147,7 @@ class PReLU(ActivationLayer):
         if any(a >= x.ndim for a in shared):
             ctx.fail(f"shared_axes {list(shared)}: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
         shape = tuple(1 if i in shared else n for i, n in enumerate(x.shape) if i > 0)
-        alpha = ctx.weight("alpha", shape, self.alpha_initializer, regularizer=self.alpha_regularizer,
-                           constraint=self.alpha_constraint)  # fmt: skip
+        alpha = ctx.weight(
+            "alpha", shape, self.alpha_initializer, regularizer=self.alpha_regularizer, constraint=self.alpha_constraint
+        )
         return ops.prelu(x, alpha)

@@ -26,8 +26,10 @@ class MatMul(Layer):
 
     def call(self, ctx: Context, a: ArrayValue, b: ArrayValue) -> Any:
         if a.ndim < 3 or b.ndim != a.ndim:
-            ctx.fail(f"its inputs must be matrices of equally many dimensions, got {list(a.shape[1:])} and "
-                     f"{list(b.shape[1:])}")  # fmt: skip
+            ctx.fail(
+                f"its inputs must be matrices of equally many dimensions, got {list(a.shape[1:])} and "
+                f"{list(b.shape[1:])}"
+            )
         inner = b.shape[-1 if self.transpose_b else -2]
         if a.shape[-1] != inner:
             ctx.fail(f"the first input has {a.shape[-1]} columns, the second {inner} rows to multiply them with")

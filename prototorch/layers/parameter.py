@@ -36,6 +36,13 @@ class Parameter(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         is_float = self.dtype is None or self.dtype.startswith("float")
         dtype = None if self.dtype == "float32" else self.dtype
-        value = ctx.weight("value", self.shape, self.initializer, regularizer=self.regularizer,
-                           constraint=self.constraint, trainable=is_float, dtype=dtype)  # fmt: skip
+        value = ctx.weight(
+            "value",
+            self.shape,
+            self.initializer,
+            regularizer=self.regularizer,
+            constraint=self.constraint,
+            trainable=is_float,
+            dtype=dtype,
+        )
         return ops.broadcast_to(ops.reshape(value, shape=(1, *self.shape)), shape=(x.shape[0], *self.shape))

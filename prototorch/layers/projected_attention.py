@@ -91,8 +91,13 @@ class ProjectedAttention(Layer, abstract=True):
         heads, weights = self._attend(ctx, q, k, v, masks, attending)
         batch, steps = query.shape[:2]
         depth = (sizes.heads, sizes.value_dim)
-        y = self._project(ctx, "attention_output", ops.reshape(heads, shape=(batch * steps, prod(depth))), depth,
-                          (sizes.output or query.shape[2],))  # fmt: skip
+        y = self._project(
+            ctx,
+            "attention_output",
+            ops.reshape(heads, shape=(batch * steps, prod(depth))),
+            depth,
+            (sizes.output or query.shape[2],),
+        )
         y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
         ctx.set_mask(y, steps_mask(ctx, query))
         return (y, weights) if self.return_attention_scores else y
@@ -122,11 +127,22 @@ class ProjectedAttention(Layer, abstract=True):
 
     def _project(self, ctx: Context, name: str, x: ArrayValue, before: tuple[int, ...], after: tuple[int, ...]) -> Any:
         fans = prod(before), prod(after)
-        kernel = ctx.weight(f"{name}/kernel", (*before, *after), self.kernel_initializer, fans=fans,
-                            regularizer=self.kernel_regularizer, constraint=self.kernel_constraint)  # fmt: skip
+        kernel = ctx.weight(
+            f"{name}/kernel",
+            (*before, *after),
+            self.kernel_initializer,
+            fans=fans,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
         y = ops.matmul(x, ops.reshape(kernel, shape=fans))
         if self.use_bias:
-            bias = ctx.weight(f"{name}/bias", after, self.bias_initializer,
-                              regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            bias = ctx.weight(
+                f"{name}/bias",
+                after,
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
             y = y + ops.reshape(bias, shape=(fans[1],))
         return y

@@ -76,8 +76,9 @@ class RandomZoom(_RandomAffine):
 
     keyword_only = ("fill_value", "seed")
     height_factor: Range = field(type=RangePair(Bounds(above=-1, max=1)), doc="[lower, upper], or n for [-n, n].")
-    width_factor: Range | None = field(default=None, type=RangePair(Bounds(above=-1, max=1)),
-                                       doc="The same for the width; none: as the height.")  # fmt: skip
+    width_factor: Range | None = field(
+        default=None, type=RangePair(Bounds(above=-1, max=1)), doc="The same for the width; none: as the height."
+    )
     examples = [
         example("RandomZoom { height_factor: 0.3 }", inputs=[(1, 4, 4)]),
         example("RandomZoom { height_factor: [-0.5, -0.2]  width_factor: 0.1  fill_mode: nearest }",

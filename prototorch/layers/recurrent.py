@@ -73,8 +73,9 @@ class RecurrentLayer(GatedUnit, abstract=True):
         if drops or None in names.values():
             return self._unroll(ctx, x, recurrent, inner, states, mask)
         masks = () if mask is None else (mask,)
-        return self.sequence(x, recurrent, inner, states, masks, masked=mask is not None,
-                             reverse=self.go_backwards, **names)  # fmt: skip
+        return self.sequence(
+            x, recurrent, inner, states, masks, masked=mask is not None, reverse=self.go_backwards, **names
+        )
 
     def _unroll(
         self, ctx: Context, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: list[Any], mask: Any

@@ -45,13 +45,16 @@ class GatedCell(GatedUnit, RecurrentCell, abstract=True):
 
     def sequence_layer(self, return_sequences: bool, return_state: bool, go_backwards: bool) -> Layer:
         fields = {n: getattr(self, n) for n in self.layer_class.specs() if n not in _SEQUENCE_FIELDS}
-        return self.layer_class(**fields, return_sequences=return_sequences, return_state=return_state,
-                                go_backwards=go_backwards)  # fmt: skip
+        return self.layer_class(
+            **fields, return_sequences=return_sequences, return_state=return_state, go_backwards=go_backwards
+        )
 
     def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         if x.ndim != 2:
-            ctx.fail(f"a cell reads one step [n], not {list(x.shape[1:])}; RNN {{ {type(self).__name__} {{ ... }} }} "
-                     "runs it over a sequence")  # fmt: skip
+            ctx.fail(
+                f"a cell reads one step [n], not {list(x.shape[1:])}; RNN {{ {type(self).__name__} {{ ... }} }} "
+                "runs it over a sequence"
+            )
         states = self.first_states(ctx, x, first)
         if self.dropout and ctx.training:
             x = ops.dropout(x, ctx.key(), rate=self.dropout, site=ctx.site())

@@ -13,9 +13,14 @@ MAX_STEPS = 10_000  # of an input: each is recorded with ops of its own
 
 
 def run_steps(
-    ctx: Context, x: ArrayValue, step: Callable[..., Sequence[Any]], states: Sequence[Any], mask: ArrayValue | None,
-    sequences: bool, backwards: bool,
-) -> tuple[Any, ...]:  # fmt: skip
+    ctx: Context,
+    x: ArrayValue,
+    step: Callable[..., Sequence[Any]],
+    states: Sequence[Any],
+    mask: ArrayValue | None,
+    sequences: bool,
+    backwards: bool,
+) -> tuple[Any, ...]:
     """``step(x[:, t], *states)``, which gives the output and the new states, for all steps of x [batch, time, ...].
 
     Returns the outputs [batch, time, ...] in the order of the steps (without ``sequences`` the last one), and the last
@@ -30,8 +35,10 @@ def run_steps(
         y, *new = step(x[:, t], *states)
         if mask is not None:
             before = outputs[-1] if outputs else ops.zeros_like(y)
-            y, *new = (ops.where(expand_mask(mask[:, t], a.ndim), a, b)
-                       for a, b in zip((y, *new), (before, *states), strict=True))  # fmt: skip
+            y, *new = (
+                ops.where(expand_mask(mask[:, t], a.ndim), a, b)
+                for a, b in zip((y, *new), (before, *states), strict=True)
+            )
         states = new
         outputs.append(y)
     if not sequences:

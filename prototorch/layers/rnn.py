@@ -98,8 +98,9 @@ class RNN(Layer):
             if layer is not None:
                 x, *new = ctx.sublayer(name, layer, x, *given)
             else:
-                given = given or [ops.full(shape=(x.shape[0], *shape), value=0.0, dtype=x.dtype)
-                                  for shape in cell.state_shapes()]  # fmt: skip
+                given = given or [
+                    ops.full(shape=(x.shape[0], *shape), value=0.0, dtype=x.dtype) for shape in cell.state_shapes()
+                ]
                 step = partial(ctx.sublayer, name, cell)
                 x, *new = run_steps(ctx, x, step, given, steps_mask(ctx, x), sequences, backwards)
             last += new

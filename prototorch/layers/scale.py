@@ -84,12 +84,22 @@ class Scale(_AlongAxes):
             scale, axis = second[0], self.check_second(ctx, x, second[0])
         else:
             axis = self.first_axis(ctx, x)
-            scale = ctx.weight("scale", self.weight_shape(ctx, x), self.scale_initializer,
-                               regularizer=self.scale_regularizer, constraint=self.scale_constraint)  # fmt: skip
+            scale = ctx.weight(
+                "scale",
+                self.weight_shape(ctx, x),
+                self.scale_initializer,
+                regularizer=self.scale_regularizer,
+                constraint=self.scale_constraint,
+            )
         if not self.use_bias:
             return ops.scale_shift(x, scale, axis=axis)
-        bias = ctx.weight("bias", tuple(scale.shape), self.bias_initializer, regularizer=self.bias_regularizer,
-                          constraint=self.bias_constraint)  # fmt: skip
+        bias = ctx.weight(
+            "bias",
+            tuple(scale.shape),
+            self.bias_initializer,
+            regularizer=self.bias_regularizer,
+            constraint=self.bias_constraint,
+        )
         return ops.scale_shift(x, scale, bias, axis=axis)
 
 
@@ -115,7 +125,12 @@ class Bias(_AlongAxes):
             bias, axis = second[0], self.check_second(ctx, x, second[0])
         else:
             axis = self.first_axis(ctx, x)
-            bias = ctx.weight("bias", self.weight_shape(ctx, x), self.bias_initializer,
-                              regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            bias = ctx.weight(
+                "bias",
+                self.weight_shape(ctx, x),
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
         shape = (*(1,) * axis, *bias.shape, *(1,) * (x.ndim - axis - bias.ndim))
         return x + ops.reshape(bias, shape=shape)

@@ -58,8 +58,11 @@ class _ScoreAttention(Layer):
         if self.causal and query.shape[1] == key.shape[1]:
             masks = (*masks, causal_mask(query.shape[1], key.shape[1]))
         for mask in masks:
-            scores = ops.where(ops.reshape(mask, shape=(mask.shape[0], *mask.shape[2:])), scores,
-                               np.asarray(_MASKED_SCORE, scores.dtype))  # fmt: skip
+            scores = ops.where(
+                ops.reshape(mask, shape=(mask.shape[0], *mask.shape[2:])),
+                scores,
+                np.asarray(_MASKED_SCORE, scores.dtype),
+            )
         weights = ops.softmax(scores)
         if self.dropout and ctx.training:
             weights = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site())

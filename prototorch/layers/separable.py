@@ -41,9 +41,14 @@ class _DepthwiseConv(BiasedLayer):
         """x [batch, channels, ...] filtered, [batch, channels * depth_multiplier, ...]."""
         check_rank(ctx, x, self.rank)
         channels, times, places = x.shape[1], self.depth_multiplier, prod(self.kernel_size)
-        kernel = ctx.weight(weight, (channels * times, 1, *self.kernel_size), self.depthwise_initializer,
-                            regularizer=self.depthwise_regularizer, constraint=self.depthwise_constraint,
-                            fans=(channels * places, times * places))  # fmt: skip
+        kernel = ctx.weight(
+            weight,
+            (channels * times, 1, *self.kernel_size),
+            self.depthwise_initializer,
+            regularizer=self.depthwise_regularizer,
+            constraint=self.depthwise_constraint,
+            fans=(channels * places, times * places),
+        )
         pads = resolve_padding(self.padding, x.shape[2:], self.kernel_size, self.strides, self.dilation_rate)
         return ops.conv(x, kernel, strides=self.strides, pads=pads, dilation=self.dilation_rate, groups=channels)
 
@@ -103,8 +108,13 @@ class _SeparableConv(_DepthwiseConv):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         y = self.depthwise(ctx, x, "depthwise_kernel")
         ones = (1,) * self.rank
-        kernel = ctx.weight("pointwise_kernel", (self.filters, y.shape[1], *ones), self.pointwise_initializer,
-                            regularizer=self.pointwise_regularizer, constraint=self.pointwise_constraint)  # fmt: skip
+        kernel = ctx.weight(
+            "pointwise_kernel",
+            (self.filters, y.shape[1], *ones),
+            self.pointwise_initializer,
+            regularizer=self.pointwise_regularizer,
+            constraint=self.pointwise_constraint,
+        )
         y = ops.conv(y, kernel, strides=ones, pads=((0, 0),) * self.rank, dilation=ones)
         return self.bias_and_activation(ctx, y)
 

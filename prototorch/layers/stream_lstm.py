@@ -75,8 +75,10 @@ class LSTMUnit(Layer):
 
     def call(self, ctx: Context, c: ArrayValue, gates: ArrayValue, cont: ArrayValue) -> Any:
         if c.ndim != 3 or tuple(gates.shape) != (*c.shape[:2], 4 * c.shape[2]) or cont.shape != c.shape[:2]:
-            ctx.fail(f"it needs a cell [1, streams, units], gates [1, streams, 4 units] and an indicator [1, streams], "
-                     f"not {list(c.shape)}, {list(gates.shape)} and {list(cont.shape)}")  # fmt: skip
+            ctx.fail(
+                f"it needs a cell [1, streams, units], gates [1, streams, 4 units] and an indicator [1, streams], "
+                f"not {list(c.shape)}, {list(gates.shape)} and {list(cont.shape)}"
+            )
         cont = cont if cont.dtype == c.dtype else ops.cast(cont, dtype=c.dtype)
         return lstm_step(gates, c * ops.expand_dims(cont, -1))
 

@@ -55,8 +55,10 @@ class StreamRecurrentLayer(Layer, abstract=True):
         if x.shape[0] < 1:
             ctx.fail("its input must have at least one step")
         if x.shape[0] > MAX_STEPS:
-            ctx.fail(f"its input has {x.shape[0]:,} time steps; at most {MAX_STEPS:,} in one batch: give the sequence "
-                     "in parts, with an indicator that says that it goes on")  # fmt: skip
+            ctx.fail(
+                f"its input has {x.shape[0]:,} time steps; at most {MAX_STEPS:,} in one batch: give the sequence "
+                "in parts, with an indicator that says that it goes on"
+            )
         static, first = others[: len(others) - count], others[len(others) - count :]
         cont = cont if cont.dtype == x.dtype else ops.cast(cont, dtype=x.dtype)
         projection = self._project(ctx, x, *static)

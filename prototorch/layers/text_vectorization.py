@@ -59,9 +59,10 @@ class TextVectorization(Tokenizer):
 
     examples = [
         example("TextVectorization { max_tokens: 1000  output_sequence_length: 5 }", inputs=[(5,)]),
-        example('TextVectorization { split: character  standardize: none  vocabulary: ["e", "t", "a"] }',
-                inputs=[(4,)]),
-    ]  # fmt: skip
+        example(
+            'TextVectorization { split: character  standardize: none  vocabulary: ["e", "t", "a"] }', inputs=[(4,)]
+        ),
+    ]
 
     def check(self) -> None:
         """A vocabulary has no token twice; a file that Python names is read at once."""
@@ -207,8 +208,11 @@ class TextVectorization(Tokenizer):
             seen.add(token)
         limit = self.max_tokens or MAX_TOKENS
         if self._first_id() + len(given) > limit:
-            self.refuse(f"the vocabulary has {self._first_id() + len(given):,} ids with the special ones, more than "
-                        f"max_tokens {limit:,}", "vocabulary")  # fmt: skip
+            self.refuse(
+                f"the vocabulary has {self._first_id() + len(given):,} ids with the special ones, more than "
+                f"max_tokens {limit:,}",
+                "vocabulary",
+            )
         if not given:
             self.refuse("the vocabulary is empty", "vocabulary")
         return tuple(given)

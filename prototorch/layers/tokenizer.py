@@ -36,9 +36,11 @@ class Tokenizer(Layer, abstract=True):
     own_fields: ClassVar[frozenset[str]] = frozenset({"start_token", "end_token"})
 
     output_sequence_length: int | None = field(
-        default=None, min=1, max=MAX_SEQUENCE_LENGTH,
+        default=None,
+        min=1,
+        max=MAX_SEQUENCE_LENGTH,
         doc="The number of ids of a sample; default: that of the input, else of the longest text.",
-    )  # fmt: skip
+    )
     start_token: str | None = field(default=None, doc="The token before the first one of a text that is generated.")
     end_token: str | None = field(default=None, doc="The token after the last one of a text that is generated.")
 

@@ -42,6 +42,7 @@ class Variable(Layer):
     ]
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
-        value = ctx.weight("value", tuple(self.shape), self.initializer, regularizer=self.regularizer,
-                           constraint=self.constraint)  # fmt: skip
+        value = ctx.weight(
+            "value", tuple(self.shape), self.initializer, regularizer=self.regularizer, constraint=self.constraint
+        )
         return ops.reshape(value, shape=tuple(self.shape))  # a value of the graph of its own

@@ -32,8 +32,13 @@ class BiasedLayer(Layer, abstract=True):
     def bias_and_activation(self, ctx: Context, y: ArrayValue) -> Any:
         """activation(y + bias) for y [batch, channels, ...], one bias per channel."""
         if self.use_bias:
-            bias = ctx.weight("bias", (y.shape[1],), self.bias_initializer,
-                              regularizer=self.bias_regularizer, constraint=self.bias_constraint)  # fmt: skip
+            bias = ctx.weight(
+                "bias",
+                (y.shape[1],),
+                self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
             y = y + ops.reshape(bias, shape=(y.shape[1], *(1,) * (y.ndim - 2)))
         if y.ndim > 2 and getattr(self.activation, "axis", None) == -1:
             name = type(self.activation).__name__
@@ -53,5 +58,11 @@ class WeightedLayer(BiasedLayer, abstract=True):
 
     def kernel(self, ctx: Context, shape: tuple[int, ...], fans: tuple[int, int] | None = None) -> Any:
         """The weight ``kernel``."""
-        return ctx.weight("kernel", shape, self.kernel_initializer, regularizer=self.kernel_regularizer,
-                          constraint=self.kernel_constraint, fans=fans)  # fmt: skip
+        return ctx.weight(
+            "kernel",
+            shape,
+            self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+            fans=fans,
+        )

@@ -74,8 +74,14 @@ def _with_known_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch
         return layer
     sizes = [(batch, *shape[1:]) if batch is not None and shape else shape for shape in shapes]
     messages = [Message("BlobShape", dim=list(shape)) for shape in sizes]
-    return Message("LayerParameter", span=layer.span, name=layer["name"], type="Input", top=list(layer["top"]),
-                   input_param=Message("InputParameter", shape=messages))  # fmt: skip
+    return Message(
+        "LayerParameter",
+        span=layer.span,
+        name=layer["name"],
+        type="Input",
+        top=list(layer["top"]),
+        input_param=Message("InputParameter", shape=messages),
+    )
 
 
 def _data_shapes(layer: Message, stated_shapes: Mapping[str, Shape], batch: int | None, folder: str) -> list[Shape]:

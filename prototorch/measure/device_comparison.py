@@ -122,8 +122,9 @@ def without_cudnn_context() -> Iterator[None]:
             os.environ[CUDNN_VAR] = before
 
 
-def compare_devices(contenders: Sequence[Contender], phase: str | None = None, batch: int | None = None,
-                    rounds: int | None = None) -> DeviceComparison:  # fmt: skip
+def compare_devices(
+    contenders: Sequence[Contender], phase: str | None = None, batch: int | None = None, rounds: int | None = None
+) -> DeviceComparison:
     """Measure a step on each device; see `profile_step` for the other arguments.
 
     A device that cannot be used has a column with the error. Raises UsageError where two names are one device.
@@ -144,8 +145,14 @@ def compare_devices(contenders: Sequence[Contender], phase: str | None = None, b
     return DeviceComparison(columns)
 
 
-def _measure(column: DeviceColumn, open_model: Callable[[], Model], phase: str | None, batch: int | None,
-             rounds: int | None, names: dict[str, str]) -> None:  # fmt: skip
+def _measure(
+    column: DeviceColumn,
+    open_model: Callable[[], Model],
+    phase: str | None,
+    batch: int | None,
+    rounds: int | None,
+    names: dict[str, str],
+) -> None:
     model = open_model()
     backend = model.trainer.plan_cache.backend
     other = names.setdefault(backend.name, column.label)

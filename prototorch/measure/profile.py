@@ -80,8 +80,15 @@ class Profile:
         """For JSON: times in seconds, sizes in bytes."""
 
         def describe(entry: ProfileEntry) -> dict[str, Any]:
-            return {"name": entry.name, "kind": entry.kind, "seconds": entry.seconds, **asdict(entry.cost),
-                    "memory": entry.memory, "within": entry.fused_into, **entry.rates(self.machine)}  # fmt: skip
+            return {
+                "name": entry.name,
+                "kind": entry.kind,
+                "seconds": entry.seconds,
+                **asdict(entry.cost),
+                "memory": entry.memory,
+                "within": entry.fused_into,
+                **entry.rates(self.machine),
+            }
 
         return {
             "title": self.title,
@@ -149,8 +156,17 @@ def build_profile(
     for entry in layers.values():
         if not entry.seconds["forward"]:
             entry.fused_into = fused_into.get(entry.name, "")
-    return Profile(description.title, batch, timing.rounds, timing.seconds, setup_seconds, machine,
-                   list(layers.values()), steps, bytes_by_purpose(plan))  # fmt: skip
+    return Profile(
+        description.title,
+        batch,
+        timing.rounds,
+        timing.seconds,
+        setup_seconds,
+        machine,
+        list(layers.values()),
+        steps,
+        bytes_by_purpose(plan),
+    )
 
 
 def _match_steps(

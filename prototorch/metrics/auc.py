@@ -51,9 +51,11 @@ class AUC(Metric):
     @cached_property
     def threshold_values(self) -> np.ndarray:
         """All thresholds, ascending; the outer ones lie just outside [0, 1]."""
-        inner = sorted(self.thresholds) if self.thresholds is not None else [
-            i / (self.num_thresholds - 1) for i in range(1, self.num_thresholds - 1)
-        ]  # fmt: skip
+        inner = (
+            sorted(self.thresholds)
+            if self.thresholds is not None
+            else [i / (self.num_thresholds - 1) for i in range(1, self.num_thresholds - 1)]
+        )
         return np.array([-EPSILON, *inner, 1 + EPSILON])
 
     def states(self, output: Spec) -> dict[str, Spec]:

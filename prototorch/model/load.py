@@ -195,8 +195,9 @@ _FILE_KINDS = {
 }
 
 
-def model_from_text(text: str, path: str | None = None, overrides: Sequence[str] = (),
-             params: Mapping[str, Any] | None = None) -> Model:  # fmt: skip
+def model_from_text(
+    text: str, path: str | None = None, overrides: Sequence[str] = (), params: Mapping[str, Any] | None = None
+) -> Model:
     """A model from a text. path: its name in messages. Raises TextError with all errors."""
     report = Report()
     return model_from_document(load_text(text, path, params, overrides, report), report)
@@ -281,8 +282,9 @@ def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
     return model
 
 
-def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = (),
-               with_training: bool = True) -> Model:  # fmt: skip
+def load_saved(
+    path: str | PathLike[str], overrides: Sequence[str] = (), allow_read: Paths = (), with_training: bool = True
+) -> Model:
     """A saved model with its weights, and with its training state where the file has one.
 
     The data that its text names are read inside the working directory of now, or ``allow_read``, only. The next `fit`
@@ -299,8 +301,9 @@ def load_saved(path: str | PathLike[str], overrides: Sequence[str] = (), allow_r
     _check_training_state(model, saved, overrides, fspath(path))
     if not with_training:
         model.compile_block = None
-    model.input_ranges.training_ranges = {i.name: saved.input_ranges[i.name] for i in model.net.inputs
-                                  if i.name in saved.input_ranges}  # fmt: skip
+    model.input_ranges.training_ranges = {
+        i.name: saved.input_ranges[i.name] for i in model.net.inputs if i.name in saved.input_ranges
+    }
     model.table_columns = saved.table_columns
     for name, array in saved.arrays.items():
         if with_training or not name.startswith((SLOT_PREFIX, METRIC_PREFIX)):

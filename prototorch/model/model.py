@@ -298,11 +298,25 @@ class Model:
     # ---------------------------------------------------------------- compile
 
     @explain_arguments(COMPILE_ARGUMENTS)
-    def compile(self, optimizer: Any = "adam", loss: Any = None, metrics: Any = None, *, weighted_metrics: Any = None,
-                loss_weights: Mapping[str, float] | Sequence[float] | None = None, device: str = "auto",
-                seed: int = 0, threads: int | None = None, precision: str = "auto", deterministic: bool = False,
-                autotune: bool = False, memory: str = "normal", lr_mult: Mapping[str, float] | None = None,
-                freeze: str | Sequence[str] = (), decay_mult: Mapping[str, float] | None = None) -> None:  # fmt: skip
+    def compile(
+        self,
+        optimizer: Any = "adam",
+        loss: Any = None,
+        metrics: Any = None,
+        *,
+        weighted_metrics: Any = None,
+        loss_weights: Mapping[str, float] | Sequence[float] | None = None,
+        device: str = "auto",
+        seed: int = 0,
+        threads: int | None = None,
+        precision: str = "auto",
+        deterministic: bool = False,
+        autotune: bool = False,
+        memory: str = "normal",
+        lr_mult: Mapping[str, float] | None = None,
+        freeze: str | Sequence[str] = (),
+        decay_mult: Mapping[str, float] | None = None,
+    ) -> None:
         """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
         Args:
@@ -320,13 +334,25 @@ class Model:
         """
         outputs = self.net.outputs
         loss, metrics, weighted_metrics = (
-            train.by_output(value, outputs, name) for name, value in
-            (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
-        )  # fmt: skip
-        block = Compile(loss=() if loss is None else loss, optimizer=optimizer, metrics=metrics or (),
-                        weighted_metrics=weighted_metrics or (), device=device, precision=precision, memory=memory,
-                        seed=seed, threads=threads, deterministic=deterministic, autotune=autotune, freeze=freeze,
-                        lr_mult=lr_mult or (), decay_mult=decay_mult or ())  # fmt: skip
+            train.by_output(value, outputs, name)
+            for name, value in (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
+        )
+        block = Compile(
+            loss=() if loss is None else loss,
+            optimizer=optimizer,
+            metrics=metrics or (),
+            weighted_metrics=weighted_metrics or (),
+            device=device,
+            precision=precision,
+            memory=memory,
+            seed=seed,
+            threads=threads,
+            deterministic=deterministic,
+            autotune=autotune,
+            freeze=freeze,
+            lr_mult=lr_mult or (),
+            decay_mult=decay_mult or (),
+        )
         if loss_weights is not None:
             block = block.replace(loss=train.apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
@@ -387,13 +413,28 @@ class Model:
     # ---------------------------------------------------------------- fit, evaluate, predict
 
     @explain_arguments(OLD_FIT_ARGUMENTS, {"nb_epoch": "epochs"})
-    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int | None = None,
-            verbose: Any = "auto", callbacks: Sequence[Callback] | Callback | None = None,
-            validation_split: float | None = None, validation_data: Any = None, shuffle: bool | None = None,
-            class_weight: Mapping[int, float] | None = None, sample_weight: Any = None, initial_epoch: int = 0,
-            steps_per_epoch: int | None = None, validation_steps: int | None = None,
-            validation_batch_size: int | None = None, validation_freq: int | None = None, *,
-            resume: bool | None = None, run_dir: str | PathLike[str] | None = None) -> History:  # fmt: skip
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        verbose: Any = "auto",
+        callbacks: Sequence[Callback] | Callback | None = None,
+        validation_split: float | None = None,
+        validation_data: Any = None,
+        shuffle: bool | None = None,
+        class_weight: Mapping[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: int | None = None,
+        *,
+        resume: bool | None = None,
+        run_dir: str | PathLike[str] | None = None,
+    ) -> History:
         """Train, as in Keras. Omitted arguments come from the model's ``fit`` block, else from its defaults.
 
         Args:
@@ -455,16 +496,33 @@ class Model:
                 outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
                 training.warn_of_overlap(validation, outputs)
         self.history = train.History()
-        return trainer.fit(self, training, validation, epochs=block.epochs, callbacks=calls, history=self.history,
-                           class_weight=class_weight, steps_per_epoch=block.steps_per_epoch,
-                           validation_steps=block.validation_steps, validation_freq=block.validation_freq,
-                           initial_epoch=initial_epoch, resume=resume)  # fmt: skip
+        return trainer.fit(
+            self,
+            training,
+            validation,
+            epochs=block.epochs,
+            callbacks=calls,
+            history=self.history,
+            class_weight=class_weight,
+            steps_per_epoch=block.steps_per_epoch,
+            validation_steps=block.validation_steps,
+            validation_freq=block.validation_freq,
+            initial_epoch=initial_epoch,
+            resume=resume,
+        )
 
     @explain_arguments(OLD_FIT_ARGUMENTS)
-    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
-                 sample_weight: Any = None, steps: int | None = None,
-                 callbacks: Sequence[Callback] | Callback | None = None,
-                 return_dict: bool = True) -> Any:  # fmt: skip
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Sequence[Callback] | Callback | None = None,
+        return_dict: bool = True,
+    ) -> Any:
         """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
 
         batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 1 or 2 for a line
@@ -491,8 +549,14 @@ class Model:
         return results if return_dict else values_of(results)
 
     @explain_arguments(OLD_FIT_ARGUMENTS)
-    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
-                callbacks: Sequence[Callback] | Callback | None = None) -> Any:  # fmt: skip
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Sequence[Callback] | Callback | None = None,
+    ) -> Any:
         """The outputs for x [samples, ...]: an array, or a dict for several outputs.
 
         x: what `fit` accepts; or the path of an image, of a folder of images (also of subfolders, in the order of their
@@ -520,8 +584,14 @@ class Model:
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     @explain_arguments()
-    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
-                       class_weight: Mapping[int, float] | None = None, return_dict: bool = True) -> Any:  # fmt: skip
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        return_dict: bool = True,
+    ) -> Any:
         """One training step on these samples; the loss and metrics of this batch; return_dict: see `evaluate`."""
         return self._on_batch(TRAIN, x, y, sample_weight, class_weight, return_dict)
 
@@ -646,8 +716,9 @@ class Model:
         _ = self.weights
         self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
-        checkpoint.save(path, self.to_text(), self.variables, training, self.input_ranges.training_ranges,
-                        self.table_columns)  # fmt: skip
+        checkpoint.save(
+            path, self.to_text(), self.variables, training, self.input_ranges.training_ranges, self.table_columns
+        )
 
     @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
     def save_weights(self, path: str | PathLike[str]) -> None:
@@ -655,8 +726,9 @@ class Model:
         check_path(path)
         _ = self.weights
         self._check_before_save(path)
-        checkpoint.save(path, self.to_text(), self.variables, None, self.input_ranges.training_ranges,
-                        self.table_columns)  # fmt: skip
+        checkpoint.save(
+            path, self.to_text(), self.variables, None, self.input_ranges.training_ranges, self.table_columns
+        )
 
     def _check_before_save(self, path: str | PathLike[str]) -> None:
         """Warn of values that are not finite. In a fit they raise TrainingError: the earlier file stays as it is."""
@@ -678,10 +750,19 @@ class Model:
         self.input_ranges, self._trainer = InputRanges(self.net), None
 
     @explain_arguments(aliases={"filepath": "path"})
-    def load_weights(self, path: str | PathLike[str] | Weights, *, by_name: bool = False, skip_mismatch: bool = False,
-                     rules: Any = None, except_: str | Sequence[str] = (), system: str | None = None,
-                     by_order: bool = False, allow_download: bool | None = None,
-                     data_format: str | None = None) -> LoadReport:  # fmt: skip
+    def load_weights(
+        self,
+        path: str | PathLike[str] | Weights,
+        *,
+        by_name: bool = False,
+        skip_mismatch: bool = False,
+        rules: Any = None,
+        except_: str | Sequence[str] = (),
+        system: str | None = None,
+        by_order: bool = False,
+        allow_download: bool | None = None,
+        data_format: str | None = None,
+    ) -> LoadReport:
         """Read weights from a file of prototorch, PyTorch, safetensors, Keras, Caffe or NumPy (see `pt.read_weights`).
 
         path: of the file; or the name of a weight set ("torchvision/resnet50-v2", "imagenet"), an address, or a
@@ -706,9 +787,17 @@ class Model:
         block = Weights.from_source(path, except_, as_rules(rules))
         if block.is_saved_file and not (block.rules or block.except_ or system or by_order or data_format):
             return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
-        matched = weight_reader().match(block, self.net, self._weight_specs, by_name=by_name,
-                                        skip_mismatch=skip_mismatch, system=system, by_order=by_order,
-                                        allow_download=allow_download, data_format=data_format)  # fmt: skip
+        matched = weight_reader().match(
+            block,
+            self.net,
+            self._weight_specs,
+            by_name=by_name,
+            skip_mismatch=skip_mismatch,
+            system=system,
+            by_order=by_order,
+            allow_download=allow_download,
+            data_format=data_format,
+        )
         if self._trainer is not None and matched.changes_preprocessing:
             self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
         net, notes, report = matched.assign(self.net, self.weights)
@@ -721,8 +810,14 @@ class Model:
         return report
 
     @explain_arguments(aliases={"filepath": "path"})
-    def export(self, path: str | PathLike[str], format: str | None = None, *,
-               shapes: Mapping[str, Sequence[int]] | None = None, **options: Any) -> tuple[str, ...]:  # fmt: skip
+    def export(
+        self,
+        path: str | PathLike[str],
+        format: str | None = None,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        **options: Any,
+    ) -> tuple[str, ...]:
         """Write the model for another system; returns the paths of the files.
 
         Args:
@@ -737,6 +832,12 @@ class Model:
         express; SnapshotError where a file cannot be written. An older file is then as it was.
         """
         check_path(path, "model.onnx")
-        model = ModelToWrite(self.net, dict(self.weights), self.to_text(), class_names(self.net, self.fit_block),
-                             dict(shapes or {}), dict(self.weight_origin))  # fmt: skip
+        model = ModelToWrite(
+            self.net,
+            dict(self.weights),
+            self.to_text(),
+            class_names(self.net, self.fit_block),
+            dict(shapes or {}),
+            dict(self.weight_origin),
+        )
         return model_writer().write(fspath(path), model, format, **options)

@@ -39,8 +39,14 @@ class SequentialModel(Model):
     """
 
     @explain_arguments({"trainable": neutral(True, hint="set model.trainable = False afterwards")})
-    def __init__(self, layers: Sequence[Any] = (), name: str = "sequential", *, preprocess: Sequence[Layer] = (),
-                 augment: Sequence[Layer] = ()):  # fmt: skip
+    def __init__(
+        self,
+        layers: Sequence[Any] = (),
+        name: str = "sequential",
+        *,
+        preprocess: Sequence[Layer] = (),
+        augment: Sequence[Layer] = (),
+    ):
         if not isinstance(layers, list | tuple):
             raise UsageError(
                 f"Sequential: expected a list, [pt.Input(shape), layer, ...], not {layers!r:.80}: put it in brackets, "
@@ -110,8 +116,10 @@ class SequentialModel(Model):
                 "pt.Input(shape) as the first item"
             )
         kind = str(getattr(array, "dtype", "float32"))
-        self._input = Input(tuple(int(n) for n in shape[1:]), dtype="int64" if kind.startswith(("int", "uint")) and
-                            type(self._rows[0]).__name__ == "Embedding" else None)  # fmt: skip
+        self._input = Input(
+            tuple(int(n) for n in shape[1:]),
+            dtype="int64" if kind.startswith(("int", "uint")) and type(self._rows[0]).__name__ == "Embedding" else None,
+        )
         self._rebuild()
 
     def __getattr__(self, name: str) -> Any:

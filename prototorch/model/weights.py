@@ -72,8 +72,9 @@ def warn_of_states(variables: Variables, path: str | PathLike[str]) -> None:
     if names:
         warnings.warn(
             f"{fspath(path)} gets values that are not finite: {describe_states(variables, names)}",
-            RuntimeWarning, stacklevel=4,
-        )  # fmt: skip
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def load_saved_weights(

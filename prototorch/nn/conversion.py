@@ -29,8 +29,15 @@ class TensorConversion:
             raise UsageError(f"to: a module is cast to a floating-point type, not to {self.dtype!r}")
 
     @classmethod
-    def parse(cls, *args: Any, device: Any = None, dtype: Any = None, tensor: Any = None, non_blocking: bool = False,
-              memory_format: Any = None) -> TensorConversion:  # fmt: skip
+    def parse(
+        cls,
+        *args: Any,
+        device: Any = None,
+        dtype: Any = None,
+        tensor: Any = None,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> TensorConversion:
         """The conversion that the arguments of PyTorch's ``to`` name."""
         if memory_format is not None:
             raise UsageError("to: memory_format is not an argument here: the layout of images is chosen by the plan")

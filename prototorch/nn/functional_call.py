@@ -17,9 +17,15 @@ __all__ = ["functional_call"]
 Entry = tuple[dict[str, Any], str]
 
 
-def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any = None,
-                    kwargs: Mapping[str, Any] | None = None, *, tie_weights: bool = True,
-                    strict: bool = False) -> Any:  # fmt: skip
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """The result of ``module(*args, **kwargs)`` with the given tensors in the place of its parameters and buffers.
 
     parameter_and_buffer_dicts: {name: tensor} with the names of `named_parameters` and `named_buffers`, or a sequence

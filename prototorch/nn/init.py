@@ -85,8 +85,9 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
     return _fill(tensor, value * float(std) + float(mean), "normal_")
 
 
-def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
-                  generator: Any = None) -> Any:  # fmt: skip
+def trunc_normal_(
+    tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Any:
     """Normal numbers of a mean and a standard deviation, of which only those in [a, b] are drawn."""
     _check(tensor, "trunc_normal_")
     if std <= 0 or a > b:
@@ -163,16 +164,18 @@ def _xavier_deviation(tensor: Any, gain: float, name: str) -> float:
     return gain * math.sqrt(2.0 / max(sum(fan_in_and_fan_out(tensor, name)), 1))
 
 
-def kaiming_uniform_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                     generator: Any = None) -> Any:  # fmt: skip
+def kaiming_uniform_(
+    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Any:
     """Uniform numbers of the variance gain^2 / fan (He et al., 2015). a: the negative slope of ``leaky_relu``. mode:
     ``fan_in`` or ``fan_out``."""
     bound = math.sqrt(3.0) * _kaiming_deviation(tensor, a, mode, nonlinearity, "kaiming_uniform_")
     return uniform_(tensor, -bound, bound, generator) if tensor.spec.size else tensor
 
 
-def kaiming_normal_(tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-                    generator: Any = None) -> Any:  # fmt: skip
+def kaiming_normal_(
+    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Any:
     """Normal numbers of the variance gain^2 / fan (He et al., 2015); as `kaiming_uniform_`."""
     deviation = _kaiming_deviation(tensor, a, mode, nonlinearity, "kaiming_normal_")
     return normal_(tensor, 0.0, deviation, generator) if tensor.spec.size else tensor
@@ -229,7 +232,18 @@ def _older(name: str) -> Any:
     return older
 
 
-for _name in ("uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform",
-              "kaiming_normal", "orthogonal", "sparse"):  # fmt: skip
+for _name in (
+    "uniform",
+    "normal",
+    "constant",
+    "eye",
+    "dirac",
+    "xavier_uniform",
+    "xavier_normal",
+    "kaiming_uniform",
+    "kaiming_normal",
+    "orthogonal",
+    "sparse",
+):
     globals()[_name] = _older(_name)
     __all__.append(_name)

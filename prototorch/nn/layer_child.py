@@ -41,8 +41,11 @@ class LayerChild(Module):
 
     def _weights(self, statistics: bool) -> dict[str, Any]:
         known = layer_state(self.layer).statistics
-        return {name.replace("/", "."): weight for name, weight in weights_of(self.layer).items()
-                if (name in known) == statistics}  # fmt: skip
+        return {
+            name.replace("/", "."): weight
+            for name, weight in weights_of(self.layer).items()
+            if (name in known) == statistics
+        }
 
     def _knows(self, first: str, rest: str) -> bool:
         name = f"{first}.{rest}" if rest else first

@@ -63,8 +63,10 @@ class Module(ModuleState):
                     result = hook(self, inputs, options)
                     if result is not None:
                         if not isinstance(result, tuple) or len(result) != 2:
-                            raise UsageError("a forward pre hook with keyword arguments must return None, or a tuple "
-                                             f"(args, kwargs), not {type(result).__name__}")  # fmt: skip
+                            raise UsageError(
+                                "a forward pre hook with keyword arguments must return None, or a tuple "
+                                f"(args, kwargs), not {type(result).__name__}"
+                            )
                         inputs, options = result
                 else:
                     result = hook(self, inputs)
@@ -87,16 +89,18 @@ class Module(ModuleState):
 
     # ------------------------------------------------------------------ hooks
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
-                                  with_kwargs: bool = False) -> HookHandle:  # fmt: skip
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
         """Call ``hook(module, args)`` before `forward`; what it returns, if not None, are the arguments.
 
         with_kwargs: ``hook(module, args, kwargs)``, which returns None or both. Gives a handle with ``remove()``.
         """
         return module_hooks(self, "forward_pre").add(hook, prepend, with_kwargs=with_kwargs)
 
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
-                              always_call: bool = False) -> HookHandle:  # fmt: skip
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> HookHandle:
         """Call ``hook(module, args, output)`` after `forward`; what it returns, if not None, is the output.
 
         with_kwargs: ``hook(module, args, kwargs, output)``. always_call: also where `forward` raises an error.
@@ -225,8 +229,14 @@ class Module(ModuleState):
         return _block(self._get_name(), [*lines, *children])
 
 
-def _call_forward_hook(hook: Callable[..., Any], setting: dict[str, Any], module: Module, inputs: tuple[Any, ...],
-                       options: dict[str, Any], outputs: Any) -> Any:  # fmt: skip
+def _call_forward_hook(
+    hook: Callable[..., Any],
+    setting: dict[str, Any],
+    module: Module,
+    inputs: tuple[Any, ...],
+    options: dict[str, Any],
+    outputs: Any,
+) -> Any:
     if setting.get("with_kwargs"):
         return hook(module, inputs, options, outputs)
     return hook(module, inputs, outputs)

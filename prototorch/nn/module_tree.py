@@ -153,8 +153,9 @@ class ModuleTree:
 
     # ------------------------------------------------------------------ ways through the tree
 
-    def named_modules(self, memo: set[Any] | None = None, prefix: str = "",
-                      remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         """This module and all in it, with their names ("" for itself); each once, unless ``remove_duplicate=False``."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -182,8 +183,9 @@ class ModuleTree:
         """The modules directly in this one, each once."""
         return (child for _, child in self.named_children())
 
-    def _named_members(self, register: str, prefix: str, recurse: bool,
-                       remove_duplicate: bool) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    def _named_members(
+        self, register: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         visited: set[int] = set()
         modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in modules:
@@ -193,8 +195,9 @@ class ModuleTree:
                 visited.add(id(tensor))
                 yield f"{path}.{name}" if path else name, tensor
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True,
-                         remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         """The parameters with their names, such as ``hidden.weight``; those of the module alone with
         ``recurse=False``."""
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
@@ -203,8 +206,9 @@ class ModuleTree:
         """The parameters, each once."""
         return (tensor for _, tensor in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True,
-                      remove_duplicate: bool = True) -> Iterator[tuple[str, Any]]:  # fmt: skip
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
         """The buffers with their names."""
         return self._named_members("_buffers", prefix, recurse, remove_duplicate)
 

@@ -131,9 +131,11 @@ class ModuleState(ModuleTree):
         self._load_tree(state, "", assign, missing, unexpected, errors)
         if strict:
             names = [n for n, _ in self._all_state_names()]
-            errors = [*(f"{name!r} is missing" for name in missing),
-                      *(f"{name!r} is no name of it.{did_you_mean(name, names)}" for name in unexpected),
-                      *errors]  # fmt: skip
+            errors = [
+                *(f"{name!r} is missing" for name in missing),
+                *(f"{name!r} is no name of it.{did_you_mean(name, names)}" for name in unexpected),
+                *errors,
+            ]
         if errors:
             shown = errors[:20] + ([f"and {len(errors) - 20} more"] if len(errors) > 20 else [])
             raise WeightsError(f"the state does not fit {type(self).__name__}: " + "; ".join(shown))
@@ -152,8 +154,9 @@ class ModuleState(ModuleTree):
             if child is not None:
                 yield from child._all_state_names(f"{prefix}{name}.")
 
-    def _load_tree(self, state: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str],
-                   errors: list[str]) -> None:  # fmt: skip
+    def _load_tree(
+        self, state: Any, prefix: str, assign: bool, missing: list[str], unexpected: list[str], errors: list[str]
+    ) -> None:
         metadata = dict(state._metadata.get(prefix[:-1], {}), assign_to_params_buffers=assign)
         for hook, options in module_hooks(self, "load_state_dict_pre"):
             args = (state, prefix, metadata, True, missing, unexpected, errors)
@@ -163,9 +166,16 @@ class ModuleState(ModuleTree):
             if child is not None:
                 child._load_tree(state, f"{prefix}{name}.", assign, missing, unexpected, errors)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
-                              missing_keys: list[str], unexpected_keys: list[str],
-                              error_msgs: list[str]) -> None:  # fmt: skip
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         """Load the module's own members; a subclass that overrides it has PyTorch's arguments."""
         for name, tensor in list(self._state_members()):
             if prefix + name not in state_dict:

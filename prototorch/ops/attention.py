@@ -82,8 +82,17 @@ class AttentionHeads(Op):
     decompose_without_kernel = True
     precision = PrecisionClass.LOW
 
-    def infer_spec(self, q: Spec, k: Spec, v: Spec, *rest: Spec, causal: bool = False, scale: float | None = None,
-                   rate: float = 0.0, site: int = 0) -> Spec:  # fmt: skip
+    def infer_spec(
+        self,
+        q: Spec,
+        k: Spec,
+        v: Spec,
+        *rest: Spec,
+        causal: bool = False,
+        scale: float | None = None,
+        rate: float = 0.0,
+        site: int = 0,
+    ) -> Spec:
         if any(s.ndim != 4 for s in (q, k, v)) or k.shape[:3] != v.shape[:3]:
             raise self.shape_error(
                 f"queries {list(q.shape)}, keys {list(k.shape)} and values {list(v.shape)} are incompatible"
@@ -97,8 +106,17 @@ class AttentionHeads(Op):
             dropout.infer_spec(weights, key[0], rate=rate, site=site)
         return Spec((*q.shape[:3], v.shape[3]), q.dtype)
 
-    def decompose(self, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
-                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
+    def decompose(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *rest: Any,
+        causal: bool = False,
+        scale: float | None = None,
+        rate: float = 0.0,
+        site: int = 0,
+    ) -> Any:
         q, k, v = map(swap_heads_and_time, (q, k, v))
         mask, key = split_attention_inputs(rest, rate)
         weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
@@ -122,8 +140,18 @@ class AttentionHeadsGrad(Op):
             raise self.shape_error(f"expected a gradient of shape {list(expected.shape)}, got {list(g.shape)}")
         return q, k, v
 
-    def decompose(self, g: Any, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
-                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
+    def decompose(
+        self,
+        g: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        *rest: Any,
+        causal: bool = False,
+        scale: float | None = None,
+        rate: float = 0.0,
+        site: int = 0,
+    ) -> Any:
         g, q, k, v = map(swap_heads_and_time, (g, q, k, v))
         mask, key = split_attention_inputs(rest, rate)
         weights = dropped = attention_weights(q, k, *mask, causal=causal, scale=scale)

@@ -40,8 +40,17 @@ class AttentionHeadsWithStats(AttentionHeads):
         n, t, h, _ = q.shape
         return y, Spec((n, h, t), _stats_dtype(q.dtype))
 
-    def decompose(self, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
-                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
+    def decompose(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        *rest: Any,
+        causal: bool = False,
+        scale: float | None = None,
+        rate: float = 0.0,
+        site: int = 0,
+    ) -> Any:
         dtype = q.dtype
         q, k, v = map(swap_heads_and_time, (q, k, v))
         mask, key = split_attention_inputs(rest, rate)
@@ -78,16 +87,29 @@ class AttentionHeadsWithStatsGrad(AttentionHeadsGrad):
             )
         return attention_heads_grad.infer_spec(g, q, k, v, *rest_inputs, **attrs)
 
-    def decompose(self, g: Any, q: Any, k: Any, v: Any, *rest: Any, causal: bool = False, scale: float | None = None,
-                  rate: float = 0.0, site: int = 0) -> Any:  # fmt: skip
+    def decompose(
+        self,
+        g: Any,
+        q: Any,
+        k: Any,
+        v: Any,
+        *rest: Any,
+        causal: bool = False,
+        scale: float | None = None,
+        rate: float = 0.0,
+        site: int = 0,
+    ) -> Any:
         *rest_inputs, y, stats = rest
         dtype = q.dtype
         g, q, k, v, y = map(swap_heads_and_time, (g, q, k, v, y))
         mask, key = split_attention_inputs(rest_inputs, rate)
         stats = expand_dims(stats, axis=3)
         scores = cast(masked_scores(q, k, mask, causal, scale), dtype=stats.dtype)
-        keys = where(less(stats, np.asarray(NO_KEY_STATISTIC, stats.dtype)), np.asarray(k.shape[2], stats.dtype),
-                     np.asarray(1, stats.dtype))  # fmt: skip
+        keys = where(
+            less(stats, np.asarray(NO_KEY_STATISTIC, stats.dtype)),
+            np.asarray(k.shape[2], stats.dtype),
+            np.asarray(1, stats.dtype),
+        )
         weights = dropped = cast(exp(scores - stats) / keys, dtype=dtype)
         by_weights = matmul(g, v, transpose_b=True)
         if rate:

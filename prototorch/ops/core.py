@@ -171,8 +171,14 @@ class Op:
         """A ShapeError whose message begins with the op's name."""
         return ShapeError(f"{self.name}: {message}")
 
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp(
+        self,
+        grads: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        needs: Sequence[bool],
+        attrs: dict[str, Any],
+    ) -> Sequence[Any]:
         """The vector-Jacobian product: gradients of the inputs that need one (else None), from those of the outputs.
 
         ``grads`` has one entry for each output, None where there is no gradient.
@@ -188,8 +194,9 @@ class Op:
         ]
         return results + [None] * (len(inputs) - len(results))
 
-    def vjp_by_decomposition(self, grads: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-                             attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp_by_decomposition(
+        self, grads: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool], attrs: dict[str, Any]
+    ) -> Sequence[Any]:
         """As `vjp`, by the derivatives of the ops of the decomposition; all None for an op that is not composite."""
         if not self.is_composite:
             return [None] * len(inputs)

@@ -25,8 +25,12 @@ def gradients(function: Callable[..., Any], *inputs: Any, seeds: Sequence[Any]) 
         return backward_pass(applications, pairs, inputs)
 
 
-def backward_pass(applications: Sequence[Application], seeds: Sequence[tuple[Any, Any]], targets: Sequence[Any],
-                  within: Callable[[Any], AbstractContextManager[Any]] = nullcontext) -> list[Any]:  # fmt: skip
+def backward_pass(
+    applications: Sequence[Application],
+    seeds: Sequence[tuple[Any, Any]],
+    targets: Sequence[Any],
+    within: Callable[[Any], AbstractContextManager[Any]] = nullcontext,
+) -> list[Any]:
     """Gradients with respect to the target values, given gradients of some outputs (None: no path to a target).
 
     ``applications`` are in the order in which they were made; ``seeds`` are pairs (output, gradient of it). Gradients
@@ -47,8 +51,13 @@ def backward_pass(applications: Sequence[Application], seeds: Sequence[tuple[Any
     return [grads.get(id(v)) for v in targets]
 
 
-def _propagate(application: Application, grads: dict[int, Any], needed: set[int], target_ids: set[int],
-               within: Callable[[Any], AbstractContextManager[Any]]) -> None:  # fmt: skip
+def _propagate(
+    application: Application,
+    grads: dict[int, Any],
+    needed: set[int],
+    target_ids: set[int],
+    within: Callable[[Any], AbstractContextManager[Any]],
+) -> None:
     """Add the contribution of one application to the gradients of its inputs."""
     output_grads = [  # of a value that is no target, the gradient is not needed after this
         grads.get(id(o)) if id(o) in target_ids else grads.pop(id(o), None) for o in application.outputs

@@ -27,8 +27,13 @@ class HostFunction:
             gradient. None: the function has no derivative.
     """
 
-    def __init__(self, name: str, output_specs: Sequence[Spec], forward: Callable[..., Any],
-                 backward: Callable[..., Sequence[Any]] | None = None):  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        output_specs: Sequence[Spec],
+        forward: Callable[..., Any],
+        backward: Callable[..., Sequence[Any]] | None = None,
+    ):
         self.name, self.output_specs = name, tuple(output_specs)
         self.forward, self.backward = forward, backward
 
@@ -82,8 +87,14 @@ class HostCall(Op):
         results = function.run([np.asarray(a) for a in arrays])
         return xp.asarray(results[0]) if len(results) == 1 else tuple(xp.asarray(result) for result in results)
 
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp(
+        self,
+        grads: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        needs: Sequence[bool],
+        attrs: dict[str, Any],
+    ) -> Sequence[Any]:
         function: HostFunction = attrs["function"]
         if function.backward is None or not any(needs):
             return [None] * len(inputs)

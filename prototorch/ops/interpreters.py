@@ -49,8 +49,14 @@ class OpProtocol(Protocol):
     def decompose(self, *inputs: Any, **attrs: Any) -> Any:
         """See `Op.decompose`."""
 
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp(
+        self,
+        grads: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        needs: Sequence[bool],
+        attrs: dict[str, Any],
+    ) -> Sequence[Any]:
         """See `Op.vjp`."""
         ...
 
@@ -171,8 +177,14 @@ class _Recorder:
         finally:
             self._recordings.pop()
 
-    def record(self, op: OpProtocol, inputs: Sequence[Any], attrs: dict[str, Any], result: Any,
-               as_output: Callable[[Any], _InterpretedValue]) -> Any:  # fmt: skip
+    def record(
+        self,
+        op: OpProtocol,
+        inputs: Sequence[Any],
+        attrs: dict[str, Any],
+        result: Any,
+        as_output: Callable[[Any], _InterpretedValue],
+    ) -> Any:
         """The result of an op, one or a tuple, as values; recorded where `collect` asks for it."""
         outputs = tuple(map(as_output, result if isinstance(result, tuple) else (result,)))
         for recording in self._recordings:

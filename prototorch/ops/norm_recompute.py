@@ -41,8 +41,9 @@ class BatchNormReluGrad(Op):
             )
         return batch_norm_grad.infer_spec(g, x, gamma, mu, var, eps=eps, axis=axis)
 
-    def decompose(self, g: Any, x: Any, gamma: Any, beta: Any, mu: Any, var: Any, activation_grad: str, eps: float,
-               axis: int = 1) -> Any:  # fmt: skip
+    def decompose(
+        self, g: Any, x: Any, gamma: Any, beta: Any, mu: Any, var: Any, activation_grad: str, eps: float, axis: int = 1
+    ) -> Any:
         grad, activation = ACTIVATION_OF_GRAD[activation_grad]
         y = activation(batch_norm_inference(x, gamma, beta, mu, var, eps=eps, axis=axis))
         return batch_norm_grad(grad(g, y), x, gamma, mu, var, eps=eps, axis=axis)

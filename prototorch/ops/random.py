@@ -86,13 +86,22 @@ class RandomUniform(Op):
     is_random = True
     precision = PrecisionClass.FLOAT32
 
-    def infer_spec(self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
-             dtype: str = "float32") -> Spec:  # fmt: skip
+    def infer_spec(
+        self, key: Spec, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0, dtype: str = "float32"
+    ) -> Spec:
         random_bits.infer_spec(key, site=site, shape=shape)
         return Spec(shape, dtype)
 
-    def reference(self, xp: Any, key: Any, site: int, shape: tuple[int, ...], low: float = 0.0, high: float = 1.0,
-              dtype: str = "float32") -> Any:  # fmt: skip
+    def reference(
+        self,
+        xp: Any,
+        key: Any,
+        site: int,
+        shape: tuple[int, ...],
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: str = "float32",
+    ) -> Any:
         bits = random_bits.reference(xp, key, site=site, shape=shape) >> xp.asarray(8, dtype=xp.uint32)
         unit = xp.astype(bits, resolve_dtype(xp, dtype)) * 2.0**-24
         if (low, high) == (0.0, 1.0):
@@ -153,8 +162,9 @@ random_bits, random_uniform, dropout = RandomBits(), RandomUniform(), Dropout()
 
 
 @op_function
-def random_normal(key: Any, site: int, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0,
-                  dtype: str = "float32") -> Any:  # fmt: skip
+def random_normal(
+    key: Any, site: int, shape: tuple[int, ...], mean: float = 0.0, stddev: float = 1.0, dtype: str = "float32"
+) -> Any:
     """Normally distributed elements of a shape, by the Box-Muller transform of two uniform ones."""
     pair = random_uniform(key, site=site, shape=(2, *shape), dtype=dtype)
     u, v = pair[0], pair[1]

@@ -172,8 +172,20 @@ class GruSequenceGrad(RecurrentSequenceGrad):
     forward = gru_sequence
     flops = recurrent_flops(3, 8)
 
-    def backward(self, xp, x, weights, before, after, g, last, keep, activation="tanh", recurrent_activation="sigmoid",
-             reset_after=True):  # fmt: skip
+    def backward(
+        self,
+        xp,
+        x,
+        weights,
+        before,
+        after,
+        g,
+        last,
+        keep,
+        activation="tanh",
+        recurrent_activation="sigmoid",
+        reset_after=True,
+    ):
         (u, bias), (hs,) = weights, before
         n = u.shape[0]
         gate_weights, candidate_weights = u[:, : 2 * n], u[:, 2 * n :]

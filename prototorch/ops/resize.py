@@ -66,8 +66,9 @@ def _cubic(d: float, a: float = -0.5) -> float:
 
 
 @op_function
-def resize(x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False,
-           antialias: bool = False) -> Any:  # fmt: skip
+def resize(
+    x: Any, size: tuple[int, int], method: str = "bilinear", align_corners: bool = False, antialias: bool = False
+) -> Any:
     """x [N, C, H, W] resized to [N, C, *size]. antialias: as Pillow does, for "bilinear" and "bicubic"."""
     for axis, new_size in ((2, size[0]), (3, size[1])):
         have = x.shape[axis]
@@ -92,8 +93,14 @@ class AffineSample(Op):
     flops = flops_per_output(8)
     preserves_batch = all_batched
 
-    def infer_spec(self, x: Spec, matrices: Spec, fill_mode: str = "reflect", fill_value: float = 0.0,
-             interpolation: str = "bilinear") -> Spec:  # fmt: skip
+    def infer_spec(
+        self,
+        x: Spec,
+        matrices: Spec,
+        fill_mode: str = "reflect",
+        fill_value: float = 0.0,
+        interpolation: str = "bilinear",
+    ) -> Spec:
         if x.ndim != 4 or matrices.shape != (x.shape[0], 2, 3):
             expected = [x.shape[0], 2, 3]
             raise self.shape_error(
@@ -101,8 +108,15 @@ class AffineSample(Op):
             )
         return Spec(x.shape, x.dtype)
 
-    def reference(self, xp: Any, x: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
-              interpolation: str = "bilinear") -> Any:  # fmt: skip
+    def reference(
+        self,
+        xp: Any,
+        x: Any,
+        matrices: Any,
+        fill_mode: str = "reflect",
+        fill_value: float = 0.0,
+        interpolation: str = "bilinear",
+    ) -> Any:
         n, c, h, w = x.shape
         flat = xp.reshape(x, (n, c, h * w))
         total = xp.zeros((n, c, h * w), dtype=x.dtype)
@@ -126,8 +140,15 @@ class AffineSampleGrad(Op):
     def infer_spec(self, g: Spec, matrices: Spec, **attrs: Any) -> Spec:
         return Spec(g.shape, g.dtype)
 
-    def reference(self, xp: Any, g: Any, matrices: Any, fill_mode: str = "reflect", fill_value: float = 0.0,
-              interpolation: str = "bilinear") -> Any:  # fmt: skip
+    def reference(
+        self,
+        xp: Any,
+        g: Any,
+        matrices: Any,
+        fill_mode: str = "reflect",
+        fill_value: float = 0.0,
+        interpolation: str = "bilinear",
+    ) -> Any:
         n, c, h, w = g.shape
         flat = xp.reshape(g, (n, c, h * w))
         out = xp.zeros((n * c * h * w,), dtype=g.dtype)

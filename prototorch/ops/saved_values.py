@@ -20,8 +20,13 @@ class SavedPositions(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def saved_positions(op: OpProtocol, ins: tuple[Spec, ...], outs: tuple[Spec, ...], needs: tuple[bool, ...],
-                    attrs: tuple[tuple[str, Any], ...]) -> SavedPositions:  # fmt: skip
+def saved_positions(
+    op: OpProtocol,
+    ins: tuple[Spec, ...],
+    outs: tuple[Spec, ...],
+    needs: tuple[bool, ...],
+    attrs: tuple[tuple[str, Any], ...],
+) -> SavedPositions:
     """The values that `Op.vjp` reads, found by differentiating once on specs.
 
     needs: which inputs need a gradient. Where the derivative cannot be evaluated on specs, all are given.
@@ -38,8 +43,14 @@ def saved_positions(op: OpProtocol, ins: tuple[Spec, ...], outs: tuple[Spec, ...
     return SavedPositions(tuple(sorted(read_inputs)), tuple(sorted(read_outputs)))
 
 
-def _read(op: OpProtocol, ins: Sequence[Spec], outs: Sequence[Spec], needs: Sequence[bool], attrs: dict[str, Any],
-          with_grads: Sequence[int]) -> tuple[set[int], set[int]] | None:  # fmt: skip
+def _read(
+    op: OpProtocol,
+    ins: Sequence[Spec],
+    outs: Sequence[Spec],
+    needs: Sequence[bool],
+    attrs: dict[str, Any],
+    with_grads: Sequence[int],
+) -> tuple[set[int], set[int]] | None:
     interpreter = SpecInterpreter()
     inputs, outputs = list(map(interpreter.value, ins)), list(map(interpreter.value, outs))
     grads = [interpreter.value(spec) if k in with_grads else None for k, spec in enumerate(outs)]

@@ -105,10 +105,11 @@ class Select(Op):
 
     derivatives = (
         lambda g, y, x, axis, index: view_update(
-            OPS["full"](shape=tuple(x.shape), value=0, dtype=x.dtype), g,
+            OPS["full"](shape=tuple(x.shape), value=0, dtype=x.dtype),
+            g,
             steps=(("select", (("axis", axis), ("index", index))),),
         ),
-    )  # fmt: skip
+    )
     flops = no_flops
 
     def infer_spec(self, x: Spec, axis: int, index: int) -> Spec:

@@ -93,8 +93,9 @@ class FormulaOptimizer(Optimizer, abstract=True):
         """What distinguishes parameters that have not made the same steps."""
         return tuple(float(state[name].array) for name in NUMBERS if name in state)
 
-    def _record(self, group: dict[str, Any], names: Sequence[str],
-                members: list[tuple[Tensor, dict[str, Any]]]) -> None:  # fmt: skip
+    def _record(
+        self, group: dict[str, Any], names: Sequence[str], members: list[tuple[Tensor, dict[str, Any]]]
+    ) -> None:
         """As `_update`, in the plan of a compiled function, each of whose calls is a step."""
         states = [state for _, state in members]
 
@@ -118,8 +119,15 @@ class FormulaOptimizer(Optimizer, abstract=True):
             if name not in state:
                 state[name] = self.initial_slot(group, name, p)
 
-    def _update(self, number: int, group: dict[str, Any], dtype: str, counts: StepCounts, names: Sequence[str],
-                members: list[tuple[Tensor, dict[str, Any]]]) -> None:  # fmt: skip
+    def _update(
+        self,
+        number: int,
+        group: dict[str, Any],
+        dtype: str,
+        counts: StepCounts,
+        names: Sequence[str],
+        members: list[tuple[Tensor, dict[str, Any]]],
+    ) -> None:
         coefficients = self.coefficients(group, counts)
         variant = self.variant(group, counts)
         arrays = [[p.array, *(state[name].array for name in names)] for p, state in members]

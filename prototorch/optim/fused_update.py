@@ -42,8 +42,14 @@ class FusedUpdate:
         backend: that of their memory, see `update_backend`.
     """
 
-    def __init__(self, formula: Formula, variant: Hashable, names: tuple[str, ...], arrays: Sequence[Sequence[Any]],
-                 backend: Backend):  # fmt: skip
+    def __init__(
+        self,
+        formula: Formula,
+        variant: Hashable,
+        names: tuple[str, ...],
+        arrays: Sequence[Sequence[Any]],
+        backend: Backend,
+    ):
         self.arrays = [tuple(row) for row in arrays]
         self._flat = list(chain.from_iterable(arrays))
         self._backend = backend
@@ -80,8 +86,9 @@ class FusedUpdate:
             return run
         return lambda ins, outs: self._backend.enqueue("fused", lambda: run(ins, outs))
 
-    def _bind(self, attrs: dict[str, Any], row: Sequence[Any], dtype: str,
-              exact: str) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:  # fmt: skip
+    def _bind(
+        self, attrs: dict[str, Any], row: Sequence[Any], dtype: str, exact: str
+    ) -> tuple[KernelFn, tuple[Any, ...], tuple[Any, ...]]:
         """The op of one parameter, bound to its arrays, with the parameter's own in the gradient's stead."""
         is_flat = _is_contiguous(*row)
         own = tuple(a.reshape(-1) if is_flat else a for a in row)

@@ -39,9 +39,17 @@ class LBFGS(Optimizer):
     Raises UsageError for arguments out of range, and several groups.
     """
 
-    def __init__(self, params: Any, lr: Any = 1, max_iter: int = 20, max_eval: int | None = None,
-                 tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
-                 line_search_fn: str | None = None):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ):
         check_range("lr", lr, 0)
         if line_search_fn not in (None, "strong_wolfe"):
             raise UsageError(f"line_search_fn is {line_search_fn!r}; it must be None or 'strong_wolfe'")
@@ -73,8 +81,7 @@ class LBFGS(Optimizer):
                 self._iterate(closure, group, state, point)
         return first_loss
 
-    def _iterate(self, closure: Callable[[], Any], group: dict[str, Any], state: dict[str, Any],
-                 point: Point) -> None:  # fmt: skip
+    def _iterate(self, closure: Callable[[], Any], group: dict[str, Any], state: dict[str, Any], point: Point) -> None:
         evaluations, min_change = 1, group["tolerance_change"]
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
@@ -94,8 +101,11 @@ class LBFGS(Optimizer):
                 begin = last._replace(step=0.0, slope=slope)
                 point, used = search_strong_wolfe(
                     lambda t, d=direction: self._point_at(closure, t, d),  # type: ignore[misc]
-                    begin, step, _largest(direction), group["max_eval"] - evaluations,
-                )  # fmt: skip
+                    begin,
+                    step,
+                    _largest(direction),
+                    group["max_eval"] - evaluations,
+                )
                 step = point.step
                 self._move(direction, step)
             state["t"] = step

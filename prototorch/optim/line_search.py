@@ -23,8 +23,9 @@ class Point(NamedTuple):
     slope: float
 
 
-def search_strong_wolfe(evaluate: Callable[[float], Point], start: Point, step: float, length: float,
-                        max_rounds: int) -> tuple[Point, int]:  # fmt: skip
+def search_strong_wolfe(
+    evaluate: Callable[[float], Point], start: Point, step: float, length: float, max_rounds: int
+) -> tuple[Point, int]:
     """A point that satisfies the conditions, or the best one of the search, and the number of evaluations.
 
     evaluate: the point at a step. start: that of step 0, whose slope is negative. step: the first one to try. length:

@@ -30,12 +30,28 @@ class RMSprop(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
-                 momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
-                 maximize: bool = False, differentiable: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ):
         check_options("RMSprop", capturable=capturable, differentiable=differentiable)
-        for name, value in (("lr", lr), ("eps", eps), ("momentum", momentum), ("weight_decay", weight_decay),
-                            ("alpha", alpha)):  # fmt: skip
+        for name, value in (
+            ("lr", lr),
+            ("eps", eps),
+            ("momentum", momentum),
+            ("weight_decay", weight_decay),
+            ("alpha", alpha),
+        ):
             check_range(name, value, 0)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
@@ -89,12 +105,28 @@ class Adagrad(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
-                 initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
-                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ):
         check_options("Adagrad", differentiable=differentiable)
-        for name, value in (("lr", lr), ("lr_decay", lr_decay), ("weight_decay", weight_decay), ("eps", eps),
-                            ("initial_accumulator_value", initial_accumulator_value)):  # fmt: skip
+        for name, value in (
+            ("lr", lr),
+            ("lr_decay", lr_decay),
+            ("weight_decay", weight_decay),
+            ("eps", eps),
+            ("initial_accumulator_value", initial_accumulator_value),
+        ):
             check_range(name, value, 0)
         super().__init__(params, {
             "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
@@ -137,9 +169,19 @@ class Adadelta(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
-                 differentiable: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ):
         check_options("Adadelta", capturable=capturable, differentiable=differentiable)
         check_range("rho", rho, 0, 1)
         for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):

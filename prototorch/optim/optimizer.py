@@ -186,8 +186,9 @@ class Optimizer(DeclaredFamily, family="optim"):
         """Call ``hook(optimizer)`` after `load_state_dict`."""
         return self._add_hook("load_state_dict_post", hook, prepend)
 
-    def run_hooks(self, kind: str, args: tuple[Any, ...],
-                  options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:  # fmt: skip
+    def run_hooks(
+        self, kind: str, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Call the hooks of a step; the arguments as they have changed them."""
         for hook in list(self._hooks[kind]):
             changed = hook(self, args, options)

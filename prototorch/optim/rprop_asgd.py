@@ -30,9 +30,18 @@ class Rprop(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False,
-                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ):
         check_options("Rprop", capturable=capturable, differentiable=differentiable)
         check_range("lr", lr, 0)
         if not 0 < etas[0] < 1 < etas[1]:
@@ -80,9 +89,19 @@ class ASGD(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-                 weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False,
-                 differentiable: bool = False, capturable: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ):
         check_options("ASGD", capturable=capturable, differentiable=differentiable)
         check_range("lr", lr, 0)
         check_range("weight_decay", weight_decay, 0)

@@ -32,9 +32,20 @@ class SGD(FormulaOptimizer):
     Raises UsageError for hyperparameters out of range.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0,
-                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None,
-                 differentiable: bool = False, fused: bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ):
         check_options("SGD", differentiable=differentiable)
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):
             check_range(name, value, 0)

@@ -70,8 +70,14 @@ class AveragedModel(Module):
     Raises UsageError where both functions are given.
     """
 
-    def __init__(self, model: Module, device: Any = None, avg_fn: AverageFn | None = None,
-                 multi_avg_fn: MultiAverageFn | None = None, use_buffers: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: AverageFn | None = None,
+        multi_avg_fn: MultiAverageFn | None = None,
+        use_buffers: bool = False,
+    ):
         super().__init__()
         if avg_fn is not None and multi_avg_fn is not None:
             raise UsageError("give one of avg_fn and multi_avg_fn")
@@ -98,8 +104,11 @@ class AveragedModel(Module):
             else:
                 is_float = [average.spec.is_float for average in averages]
                 update = self.multi_avg_fn or _for_all(self.avg_fn or get_swa_avg_fn())
-                update([a for a, f in zip(averages, is_float, strict=True) if f],
-                       [v for v, f in zip(values, is_float, strict=True) if f], count)  # fmt: skip
+                update(
+                    [a for a, f in zip(averages, is_float, strict=True) if f],
+                    [v for v, f in zip(values, is_float, strict=True) if f],
+                    count,
+                )
                 for average, value, is_averaged in zip(averages, values, is_float, strict=True):
                     if not is_averaged:
                         assign(average, value, "an average")
@@ -143,8 +152,14 @@ class SWALR(GroupScheduler):
     anneal_strategy: "cos" or "linear". Raises UsageError for another one, and a negative ``anneal_epochs``.
     """
 
-    def __init__(self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos",
-                 last_epoch: int = -1):  # fmt: skip
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: Any,
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+        last_epoch: int = -1,
+    ):
         check_optimizer(optimizer)
         if anneal_strategy not in ("cos", "linear"):
             raise UsageError(f"anneal_strategy is {anneal_strategy!r}; it must be 'cos' or 'linear'")

@@ -49,8 +49,13 @@ class CallCoefficients(MutableMapping[str, float]):
         return len(self._values)
 
 
-def record_update(formula: Callable[..., Sequence[Any]], variant: Any, names: Sequence[str], source: CallCoefficients,
-                  members: Sequence[Sequence[Tensor]]) -> None:  # fmt: skip
+def record_update(
+    formula: Callable[..., Sequence[Any]],
+    variant: Any,
+    names: Sequence[str],
+    source: CallCoefficients,
+    members: Sequence[Sequence[Tensor]],
+) -> None:
     """Record the update of parameters. members: for each the parameter and its slots; names: of the coefficients."""
     values = {name: number(source, name) for name in names}
     with no_grad():

@@ -44,9 +44,13 @@ class Adam(Optimizer):
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         op = ops.amsgrad_update if self.amsgrad else ops.adam_update
         new, *new_slots = op(
-            *inputs, *slots.values(),
-            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
-        )  # fmt: skip
+            *inputs,
+            *slots.values(),
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            decay=decay,
+        )
         return new, dict(zip(slots, new_slots, strict=True))
 
 
@@ -70,9 +74,13 @@ class Nadam(_MomentOptimizer):
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         new, *new_slots = ops.nadam_update(
-            *inputs, *slots.values(),
-            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
-        )  # fmt: skip
+            *inputs,
+            *slots.values(),
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            decay=decay,
+        )
         return new, dict(zip(slots, new_slots, strict=True))
 
 
@@ -86,9 +94,13 @@ class Adamax(_MomentOptimizer):
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         new, *new_slots = ops.adamax_update(
-            *inputs, *slots.values(),
-            beta_1=self.beta_1, beta_2=self.beta_2, epsilon=self.epsilon, decay=decay,
-        )  # fmt: skip
+            *inputs,
+            *slots.values(),
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+            decay=decay,
+        )
         return new, dict(zip(slots, new_slots, strict=True))
 
 

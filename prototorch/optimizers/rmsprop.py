@@ -97,7 +97,11 @@ class Adadelta(Optimizer):
 
     def update(self, inputs: UpdateInputs, slots: dict[str, Any], decay: float, weight: WeightSpec) -> UpdateResult:
         new, squares, deltas = ops.adadelta_update(
-            *inputs, slots["accumulated_grad"], slots["accumulated_delta"],
-            rho=self.rho, epsilon=self.epsilon, decay=decay,
-        )  # fmt: skip
+            *inputs,
+            slots["accumulated_grad"],
+            slots["accumulated_delta"],
+            rho=self.rho,
+            epsilon=self.epsilon,
+            decay=decay,
+        )
         return new, {"accumulated_grad": squares, "accumulated_delta": deltas}

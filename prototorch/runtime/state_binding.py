@@ -17,8 +17,15 @@ __all__ = ["TrackedStates"]
 class TrackedStates:
     """See `backends.executor.StateBinding`. ``tensors`` are the persistent tensors of the plan, by offset."""
 
-    def __init__(self, borrow: Callable[[str], Any], versions: VersionTracker, cache: ConstantTensorCache,
-                 plan: ExecutablePlan, levels: tuple[str, ...], before_run: Callable[[], None]):  # fmt: skip
+    def __init__(
+        self,
+        borrow: Callable[[str], Any],
+        versions: VersionTracker,
+        cache: ConstantTensorCache,
+        plan: ExecutablePlan,
+        levels: tuple[str, ...],
+        before_run: Callable[[], None],
+    ):
         self._before_run = before_run
         self.array, self._versions, self._cache = borrow, versions, cache
         self._dependencies, self._written_states = plan.dependencies, plan.written_states

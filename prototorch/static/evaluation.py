@@ -73,8 +73,9 @@ class Evaluation:
         Raises ResourceError where a weight, or a value of a call, would need more memory than there is.
         """
         trace = TraceInterpreter(cpu_interpreter())
-        values = {s.number: trace.input(f"argument:{k}", f.spec)
-                  for k, (s, f) in enumerate(zip(inputs, feeds, strict=True))}  # fmt: skip
+        values = {
+            s.number: trace.input(f"argument:{k}", f.spec) for k, (s, f) in enumerate(zip(inputs, feeds, strict=True))
+        }
         rates = [tensor(0.0)] * len(program.minimizers)
         token = active_trace.set(trace)
         try:
@@ -100,11 +101,15 @@ class Evaluation:
                     self.values[call.number] = tuple(t.interpreter.zeros(t.spec) for t in targets)
                 else:
                     self.values[call.number] = value = self._compute(call)
-                    need = sum(t.spec.nbytes for t in (value if isinstance(value, tuple | list) else (value,))
-                               if isinstance(t, Tensor))  # fmt: skip
+                    need = sum(
+                        t.spec.nbytes
+                        for t in (value if isinstance(value, tuple | list) else (value,))
+                        if isinstance(t, Tensor)
+                    )
                     if free is not None and need > free:
-                        raise ResourceError(f"{call.title} in a graph needs {need:,} bytes of memory, and {free:,} are "
-                                            "free")  # fmt: skip
+                        raise ResourceError(
+                            f"{call.title} in a graph needs {need:,} bytes of memory, and {free:,} are free"
+                        )
 
     def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
         """Compute all calls, and give the values of the outputs; assignments take place at the end."""
@@ -192,8 +197,9 @@ class Evaluation:
         _, found = run_backward([loss], [None], list(weights.values()), retain_graph=True, create_graph=False)
         rate, step = self.rates[call.number]
         with no_grad():
-            grads = call.optimizer.clip([t.interpreter.zeros(t.spec) if g is None else g
-                                         for t, g in zip(weights.values(), found, strict=True)])  # fmt: skip
+            grads = call.optimizer.clip(
+                [t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(weights.values(), found, strict=True)]
+            )
             for (name, weight), g in zip(weights.items(), grads, strict=True):
                 slots = self._slots(call, name, weight)
                 new, new_slots = call.optimizer.apply(weight.detach(), g, slots, rate, step, weight_spec(name, weight))
@@ -226,8 +232,13 @@ def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
         elif isinstance(before, LayerCall):
             name = f"{before.layer.name or type(before.layer).__name__}_{number}"
             known = {id(t) for t in found.values()}
-            found.update({f"{name}/{k}": t for k, t in layer_state(before.layer).weights.items()
-                          if t.requires_grad and id(t) not in known})  # fmt: skip
+            found.update(
+                {
+                    f"{name}/{k}": t
+                    for k, t in layer_state(before.layer).weights.items()
+                    if t.requires_grad and id(t) not in known
+                }
+            )
     if not found:
         raise UsageError("minimize: the loss depends on no trainable variable, and on no layer with weights")
     return found

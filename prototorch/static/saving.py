@@ -48,8 +48,10 @@ class _GraphWriter:
             {"id": v.number, "name": v.name, "trainable": v.trainable, "array": self._array(f"variable/{k}", v.value)}
             for k, v in enumerate(graph.variables)
         ]
-        inputs = [{"id": s.number, "name": s.input_node.name, "shape": list(s.input_node.shape),
-                   "dtype": s.input_node.dtype} for s in graph.inputs]  # fmt: skip
+        inputs = [
+            {"id": s.number, "name": s.input_node.name, "shape": list(s.input_node.shape), "dtype": s.input_node.dtype}
+            for s in graph.inputs
+        ]
         return {
             "inputs": inputs, "variables": variables, "calls": [self._call(c) for c in graph.program.calls],
             "outputs": [self._symbol(s) for s in graph.outputs], "updates": [self._symbol(s) for s in graph.updates],
@@ -69,13 +71,20 @@ class _GraphWriter:
     def _call(self, call: Call) -> dict[str, Any]:
         if isinstance(call, SymbolicCall):
             options = {name: self._argument(v) for name, v in call.options.items()}
-            made = {"kind": "function", "name": call.name, "args": list(map(self._argument, call.args)),
-                    "options": options}  # fmt: skip
+            made = {
+                "kind": "function",
+                "name": call.name,
+                "args": list(map(self._argument, call.args)),
+                "options": options,
+            }
         elif isinstance(call, LayerCall):
             made = {"kind": "layer", "inputs": list(map(self._symbol, call.inputs)), **self._layer(call.layer)}
         elif isinstance(call, GradientsCall):
-            made = {"kind": "gradients", "outputs": list(map(self._symbol, call.outputs)),
-                    "targets": list(map(self._symbol, call.targets))}  # fmt: skip
+            made = {
+                "kind": "gradients",
+                "outputs": list(map(self._symbol, call.outputs)),
+                "targets": list(map(self._symbol, call.targets)),
+            }
         elif isinstance(call, VariableCall):
             made = {"kind": "variable", "variable": call.variable.number}
         elif isinstance(call, AssignCall):
@@ -92,8 +101,10 @@ class _GraphWriter:
         if number is not None:
             return {"layer": number}
         number = self.layers[id(layer)] = len(self.layers)
-        weights = {name: self._array(f"layer/{number}/{name}", np.array(w.numpy()))
-                   for name, w in layer_state(layer).weights.items()}  # fmt: skip
+        weights = {
+            name: self._array(f"layer/{number}/{name}", np.array(w.numpy()))
+            for name, w in layer_state(layer).weights.items()
+        }
         return {"layer": number, "text": block_text(layer), "weights": weights}
 
     def _minimize(self, call: MinimizeCall) -> dict[str, Any]:

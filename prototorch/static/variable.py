@@ -29,8 +29,15 @@ class GraphVariable(SymbolicTensor):
     ``value`` is a copy of the array, also to be set.
     """
 
-    def __init__(self, initial_value: Any, shape: Sequence[int] | None = None, *, trainable: bool = True,
-                 name: str | None = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        initial_value: Any,
+        shape: Sequence[int] | None = None,
+        *,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+    ):
         super().__init__(VariableCall(self), 0)
         self.trainable, self.name = trainable, name or f"variable_{self.number}"
         if isinstance(initial_value, SymbolicTensor):
@@ -40,8 +47,9 @@ class GraphVariable(SymbolicTensor):
                 raise UsageError(f"Variable {self.name!r}: an initializer needs a shape: Variable('zeros', shape=(2,))")
             sizes = tuple(int(n) for n in shape)
             rule = Initializer.lookup(initial_value)() if isinstance(initial_value, str) else initial_value
-            array = np.array(rule.values(sizes, default_keys.next_generator(), compute_fans(sizes)),
-                             dtype=str(dtype or "float32"))  # fmt: skip
+            array = np.array(
+                rule.values(sizes, default_keys.next_generator(), compute_fans(sizes)), dtype=str(dtype or "float32")
+            )
         else:
             array = as_array(initial_value, dtype)
             if shape is not None and tuple(shape) != array.shape:

@@ -49,8 +49,9 @@ class TextDialect(Extension):
         """Raise TextError for the mistakes of a text of that kind. path: its name in messages."""
         raise NotImplementedError
 
-    def read_net(self, path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report,
-                 allow_solver: bool) -> ForeignNet:  # fmt: skip
+    def read_net(
+        self, path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report, allow_solver: bool
+    ) -> ForeignNet:
         """The net of a file. params, overrides: as of `load_model`. report: takes mistakes of overrides. allow_solver:
         whether a text of the kind "solver" stands for the net that it names. Raises TextError with the mistakes of the
         text, FileError, UsageError."""

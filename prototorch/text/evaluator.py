@@ -226,8 +226,12 @@ class Evaluator:
         if any(type(v) is not int for v in values):
             raise TypeError
         steps = range(*values)
-        count = max(0, -((steps.start - steps.stop) // steps.step) if steps.step > 0 else
-                    -((steps.stop - steps.start) // -steps.step))  # fmt: skip
+        count = max(
+            0,
+            -((steps.start - steps.stop) // steps.step)
+            if steps.step > 0
+            else -((steps.stop - steps.start) // -steps.step),
+        )
         self._check_length(count, None)
         return list(steps)
 

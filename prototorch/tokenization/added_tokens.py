@@ -40,9 +40,15 @@ def read_added_tokens(entries: Any) -> list[AddedToken]:
         if not isinstance(entry, dict):
             raise DataError("tokenizer file: an added token must be an object")
         flags = {name: value(entry, name, bool, False) for name in ("special", "lstrip", "rstrip", "single_word")}
-        token = AddedToken(value(entry, "id", int, -1), value(entry, "content", str), flags["special"],
-                           value(entry, "normalized", bool, not flags["special"]), flags["lstrip"], flags["rstrip"],
-                           flags["single_word"])  # fmt: skip
+        token = AddedToken(
+            value(entry, "id", int, -1),
+            value(entry, "content", str),
+            flags["special"],
+            value(entry, "normalized", bool, not flags["special"]),
+            flags["lstrip"],
+            flags["rstrip"],
+            flags["single_word"],
+        )
         if not 0 <= token.id < MAX_IDS or not 0 < len(token.content) <= MAX_LENGTH:
             raise DataError(f"tokenizer file: an added token needs an id and 1 to {MAX_LENGTH:,} characters")
         tokens.append(token)

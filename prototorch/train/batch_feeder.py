@@ -32,8 +32,15 @@ class BatchFeeder:
     one batch size gets these padded. 0: batches are never padded.
     """
 
-    def __init__(self, plan_cache: PlanCache, data: BoundDataset, preprocessor: Preprocessor, training: bool,
-                 class_weight: Mapping[int, float] | None = None, full_batch: int = 0):  # fmt: skip
+    def __init__(
+        self,
+        plan_cache: PlanCache,
+        data: BoundDataset,
+        preprocessor: Preprocessor,
+        training: bool,
+        class_weight: Mapping[int, float] | None = None,
+        full_batch: int = 0,
+    ):
         self.plan_cache, self.data, self.preprocessor, self.training = plan_cache, data, preprocessor, training
         self.class_weight = check_class_weights(plan_cache.loss_terms, {} if class_weight is None else class_weight)
         self._specs: dict[int, dict[str, Spec]] = {}

@@ -241,10 +241,13 @@ class LambdaCallback(Callback):
         **hooks: Callable[..., Any] | None,
     ):
         hooks.update(
-            on_epoch_begin=on_epoch_begin, on_epoch_end=on_epoch_end, on_train_begin=on_train_begin,
-            on_train_end=on_train_end, on_train_batch_begin=on_train_batch_begin,
+            on_epoch_begin=on_epoch_begin,
+            on_epoch_end=on_epoch_end,
+            on_train_begin=on_train_begin,
+            on_train_end=on_train_end,
+            on_train_batch_begin=on_train_batch_begin,
             on_train_batch_end=on_train_batch_end,
-        )  # fmt: skip
+        )
         known = [name for name in dir(Callback) if name.startswith("on_")]
         for name, function in hooks.items():
             if name not in known:

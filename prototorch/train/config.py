@@ -120,8 +120,14 @@ class _PerOutput(FieldType):
         return tuple(blocks)
 
     def write(self, value: Any) -> Value:
-        return ListValue(tuple(Body(tuple(v.to_fields())) if len(v.to_fields()) > 1 else
-                               _short_name(v.type) or self._inner().write(v.type) for v in value))  # fmt: skip
+        return ListValue(
+            tuple(
+                Body(tuple(v.to_fields()))
+                if len(v.to_fields()) > 1
+                else _short_name(v.type) or self._inner().write(v.type)
+                for v in value
+            )
+        )
 
 
 def _word_of(value: Any) -> str | None:
@@ -209,19 +215,30 @@ class Compile(Block):
         type=_FactorsByPattern(NestedBlock(DecayFactor)),
         doc="Factors on the weight decay of layers or weights, by patterns.",
     )
-    device: str = field(default="auto", type=DeviceField(),
-                        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "cuda:1" (a GPU by its number, from 0), '
-                        '"auto": a GPU where one is.')  # fmt: skip
-    precision: str = field(default="auto", type=Choice(MODEL_PRECISIONS),
-                           doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
-                               "tf32. On the CPU it is float32 always; there \"fp32\" leaves out Winograd's "
-                               "convolutions, which are faster and round more (1e-5 of the largest).")  # fmt: skip
+    device: str = field(
+        default="auto",
+        type=DeviceField(),
+        doc='Where it runs: "cpu", "cuda" (an NVIDIA GPU), "cuda:1" (a GPU by its number, from 0), '
+        '"auto": a GPU where one is.',
+    )
+    precision: str = field(
+        default="auto",
+        type=Choice(MODEL_PRECISIONS),
+        doc='The arithmetic of a GPU: "fp32" (or "float32"), "tf32", "bf16" or "fp16"; "auto" is '
+        'tf32. On the CPU it is float32 always; there "fp32" leaves out Winograd\'s '
+        "convolutions, which are faster and round more (1e-5 of the largest).",
+    )
     deterministic: bool = field(default=False, doc="Whether a GPU must give the same bits in every run.")
-    autotune: bool = field(default=False, doc="Whether kernels are chosen by timing those that could do a step, "
-                           "once; the choices are kept on disk.")  # fmt: skip
-    memory: str = field(default="normal", type=Choice(("normal", "low")),
-                        doc='"low": a training step computes again, in its backward pass, what is cheap to compute '
-                            "instead of keeping it. The results are the same, bit for bit.")  # fmt: skip
+    autotune: bool = field(
+        default=False,
+        doc="Whether kernels are chosen by timing those that could do a step, once; the choices are kept on disk.",
+    )
+    memory: str = field(
+        default="normal",
+        type=Choice(("normal", "low")),
+        doc='"low": a training step computes again, in its backward pass, what is cheap to compute '
+        "instead of keeping it. The results are the same, bit for bit.",
+    )
     seed: int = field(default=0, doc="Decides first weights, data order, dropout and augmentation.")
     threads: int | None = field(default=None, min=1, doc="Threads for the arithmetic; all cores where left out.")
 

@@ -62,8 +62,11 @@ def _targets(
     from_inputs: outputs whose target is an input, which need none. Raises ShapeError where no layer takes the specs."""
     outputs = plan_cache.output_specs(specs)
     terms = _with_target_shapes(plan_cache, dataset, outputs, from_inputs)
-    return {t.output: _describe_output(plan_cache.net, t.output, make_target(t, outputs[t.output]))
-            for t in terms if t.output not in from_inputs}  # fmt: skip
+    return {
+        t.output: _describe_output(plan_cache.net, t.output, make_target(t, outputs[t.output]))
+        for t in terms
+        if t.output not in from_inputs
+    }
 
 
 def _with_target_shapes(
@@ -178,12 +181,16 @@ def text_inputs(net: Net) -> tuple[TextInput, ...]:
 def _sequence_length(node: InputNode, tokenizer: Tokenizer) -> int | None:
     """The number of ids of a sample; None: that of the longest text."""
     if len(node.shape) != 1:
-        raise UsageError(f"the input {node.name!r} is read by {type(tokenizer).__name__}, whose ids have the shape "
-                         f"[time]: input {{ shape: [64]  dtype: int32 }}, not {list(node.shape)}")  # fmt: skip
+        raise UsageError(
+            f"the input {node.name!r} is read by {type(tokenizer).__name__}, whose ids have the shape "
+            f"[time]: input {{ shape: [64]  dtype: int32 }}, not {list(node.shape)}"
+        )
     declared, length = node.shape[0], tokenizer.output_sequence_length
     if None not in (declared, length) and declared != length and tokenizer is not None:
-        raise UsageError(f"the input {node.name!r} has {declared} steps, and output_sequence_length of its "
-                         f"{type(tokenizer).__name__} is {length}; leave one of them out")  # fmt: skip
+        raise UsageError(
+            f"the input {node.name!r} has {declared} steps, and output_sequence_length of its "
+            f"{type(tokenizer).__name__} is {length}; leave one of them out"
+        )
     return declared or length
 
 

@@ -33,13 +33,19 @@ class MemoryEstimate(NamedTuple):
         return sum(self)
 
     def __str__(self) -> str:
-        parts = {"activations and gradients": self.arena, "weights": self.weights, "optimiser": self.slots,
-                 "inputs": self.inputs, SCRATCH: self.scratch}  # fmt: skip
+        parts = {
+            "activations and gradients": self.arena,
+            "weights": self.weights,
+            "optimiser": self.slots,
+            "inputs": self.inputs,
+            SCRATCH: self.scratch,
+        }
         return ", ".join(f"{name} {format_bytes(n)}" for name, n in parts.items() if n)
 
 
-def estimate_memory(plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1,
-            scratch: int = 0) -> MemoryEstimate:  # fmt: skip
+def estimate_memory(
+    plan: Plan, missing: Mapping[str, Spec], arena: int = 0, copies: int = 1, scratch: int = 0
+) -> MemoryEstimate:
     """The memory that a plan allocates.
 
     missing: the variables that do not exist yet. arena: bytes of an existing arena that it may share. copies: buffers

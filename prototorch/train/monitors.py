@@ -143,14 +143,24 @@ class EarlyStopping(_Monitor):
         restored = ", whose weights were restored" if self.best_weights is not None else ""
         return f"EarlyStopping: best {self.monitor} {self.best:.6g} in epoch {self.best_epoch + 1}{restored}"
 
-    saved_state = Record({
-        "best": _BEST, "best_epoch": Integer(), "wait": Integer(), "stopped_epoch": OptionalField(Integer()),
-        "best_weights": MapField(ArrayField()),
-    })  # fmt: skip
+    saved_state = Record(
+        {
+            "best": _BEST,
+            "best_epoch": Integer(),
+            "wait": Integer(),
+            "stopped_epoch": OptionalField(Integer()),
+            "best_weights": MapField(ArrayField()),
+        }
+    )
 
     def state(self) -> dict[str, Any]:
-        return {"best": self.best, "best_epoch": self.best_epoch, "wait": self.wait,
-                "stopped_epoch": self.stopped_epoch, "best_weights": self.best_weights or {}}  # fmt: skip
+        return {
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "wait": self.wait,
+            "stopped_epoch": self.stopped_epoch,
+            "best_weights": self.best_weights or {},
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         self.best, self.best_epoch, self.wait = state["best"], state["best_epoch"], state["wait"]

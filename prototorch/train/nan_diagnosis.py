@@ -63,8 +63,13 @@ def raise_if_not_finite(outputs: Mapping[str, Any]) -> None:
         raise NonFiniteStepError(float(outputs.get(LOSS, guard)))
 
 
-def find_cause(plan_cache: PlanCache, specs: Mapping[str, Spec], inputs: Mapping[str, Any], name_samples: SampleNamer,
-               preprocessing: InputPreprocessing | None = None) -> Cause:  # fmt: skip
+def find_cause(
+    plan_cache: PlanCache,
+    specs: Mapping[str, Spec],
+    inputs: Mapping[str, Any],
+    name_samples: SampleNamer,
+    preprocessing: InputPreprocessing | None = None,
+) -> Cause:
     """The first value of a training step that is not finite.
 
     specs: of the net's inputs. inputs: all inputs of the step, the random key too, so that dropout drops the same
@@ -123,8 +128,9 @@ def _record_gradients(graph: Graph, net_trace: Trace, total: Value) -> dict[str,
     return {name: g for name, g in zip(weights, gradients, strict=True) if g is not None}
 
 
-def _describe_gradients(net: Net, gradients: Mapping[str, Value], failures: Mapping[Value, str],
-                        ranges: Mapping[Value, ValueRange]) -> str:  # fmt: skip
+def _describe_gradients(
+    net: Net, gradients: Mapping[str, Value], failures: Mapping[Value, str], ranges: Mapping[Value, ValueRange]
+) -> str:
     """The layer at which the backward pass first gives a value that is not finite, and the weights it reaches."""
     names = [name for name, g in gradients.items() if g in failures]
     if not names:
@@ -148,8 +154,9 @@ def _inputs_of(value: Value) -> Sequence[Value]:
     return value.producer.inputs if value.producer is not None else ()
 
 
-def run_op_by_op(graph: Graph, backend: Backend, states: Mapping[str, Any],
-                 inputs: Mapping[str, Any]) -> Iterator[tuple[Value, np.ndarray]]:  # fmt: skip
+def run_op_by_op(
+    graph: Graph, backend: Backend, states: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> Iterator[tuple[Value, np.ndarray]]:
     """Run a graph op by op; gives each value with its array, which is freed when no further op reads it."""
     reads = Counter(value for node in graph.nodes for value in node.inputs)
     arrays: dict[Value, Any] = {}
@@ -195,12 +202,16 @@ def make_sample_namer(batch: int, indices: np.ndarray | None, origin: Callable[[
     return name_samples
 
 
-def _describe_layer(plan_cache: PlanCache, net_trace: Trace, node: LayerNode, extent: str,
-                    input_ranges: Sequence[ValueRange]) -> str:  # fmt: skip
+def _describe_layer(
+    plan_cache: PlanCache, net_trace: Trace, node: LayerNode, extent: str, input_ranges: Sequence[ValueRange]
+) -> str:
     text = f"layer {node.name!r} ({type(node.layer).__name__}) is the first whose output is not finite: {extent}"
     to_numpy = plan_cache.backend.to_numpy
-    weights = {name: np.asarray(to_numpy(plan_cache.variables[name])) for name in net_trace.weights
-               if name.startswith(node.weights_key + "/")}  # fmt: skip
+    weights = {
+        name: np.asarray(to_numpy(plan_cache.variables[name]))
+        for name in net_trace.weights
+        if name.startswith(node.weights_key + "/")
+    }
     for name, array in weights.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             count = int((~np.isfinite(array)).sum())

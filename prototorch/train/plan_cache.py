@@ -96,8 +96,13 @@ class PlanCache:
         """The optimizer. Raises UsageError where the model is not compiled."""
         return self.steps.optimizer
 
-    def executor(self, phase: str, specs: Mapping[str, Spec], preprocessing: InputPreprocessing | None = None,
-                 with_mask: bool = False) -> Executor:  # fmt: skip
+    def executor(
+        self,
+        phase: str,
+        specs: Mapping[str, Spec],
+        preprocessing: InputPreprocessing | None = None,
+        with_mask: bool = False,
+    ) -> Executor:
         """The executor of a phase for inputs of these specs; see `StepGraphBuilder.build`.
 
         Raises ResourceError, before anything is allocated, where the plan would not fit in memory.
@@ -213,8 +218,13 @@ class PlanCache:
             if value is not None:
                 self.variables.assign(weight, value)
 
-    def _make_plan(self, phase: str, specs: Mapping[str, Spec], preprocessing: InputPreprocessing | None = None,
-                   with_mask: bool = False) -> tuple[Plan, VariableInits]:  # fmt: skip
+    def _make_plan(
+        self,
+        phase: str,
+        specs: Mapping[str, Spec],
+        preprocessing: InputPreprocessing | None = None,
+        with_mask: bool = False,
+    ) -> tuple[Plan, VariableInits]:
         step = self.steps.build(phase, specs, preprocessing, with_mask)
         plan = make_plan(step.graph, step.outputs, step.updates, self.backend, low_memory=self._low_memory)
         plan.guarded_states = step.guarded_states
@@ -228,8 +238,15 @@ class PlanCache:
         scratch = (self.backend.scratch_bytes(plan.signatures()) or 0) - self._scratch_bytes
         return estimate_memory(plan, missing, arena, self.backend.input_copies, max(scratch, 0))
 
-    def _memory_error(self, phase: str, specs: Mapping[str, Spec], plan: Plan, inits: VariableInits,
-                      preprocessing: InputPreprocessing | None, free: int) -> ResourceError:  # fmt: skip
+    def _memory_error(
+        self,
+        phase: str,
+        specs: Mapping[str, Spec],
+        plan: Plan,
+        inits: VariableInits,
+        preprocessing: InputPreprocessing | None,
+        free: int,
+    ) -> ResourceError:
         """The error about a plan that does not fit, with a batch size that would."""
         batch = next(iter(specs.values())).shape[0]
 

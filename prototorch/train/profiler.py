@@ -44,8 +44,9 @@ class Profiler:
     def __enter__(self) -> Profiler:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:  # fmt: skip
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._charge()
         self._running.pop()
 

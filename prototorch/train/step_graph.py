@@ -117,8 +117,13 @@ class StepGraphBuilder:
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
         return self.config.optimizer
 
-    def build(self, phase: str, specs: Mapping[str, Spec], preprocessing: InputPreprocessing | None = None,
-              with_mask: bool = False) -> StepGraph:  # fmt: skip
+    def build(
+        self,
+        phase: str,
+        specs: Mapping[str, Spec],
+        preprocessing: InputPreprocessing | None = None,
+        with_mask: bool = False,
+    ) -> StepGraph:
         """The step of a phase for inputs of these specs.
 
         preprocessing: makes one of the inputs inside the graph. with_mask: the graph has the input `SAMPLE_MASK`.
@@ -136,13 +141,27 @@ class StepGraphBuilder:
         with use_interpreter(graph):
             return self._add_step(step, net_trace, phase, with_mask)
 
-    def trace(self, specs: Mapping[str, Spec], phase: str, graph: Graph | None = None,
-              preprocessing: InputPreprocessing | None = None) -> Trace:  # fmt: skip
+    def trace(
+        self,
+        specs: Mapping[str, Spec],
+        phase: str,
+        graph: Graph | None = None,
+        preprocessing: InputPreprocessing | None = None,
+    ) -> Trace:
         """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
         pattern of it that matches nothing."""
         chosen = self.trained_weights
-        net_trace = trace(chosen.net, specs, is_training(phase), graph, None, self.backend.precision.low_dtype,
-                          preprocessing, chosen.frozen_layers, self.float_dtype)  # fmt: skip
+        net_trace = trace(
+            chosen.net,
+            specs,
+            is_training(phase),
+            graph,
+            None,
+            self.backend.precision.low_dtype,
+            preprocessing,
+            chosen.frozen_layers,
+            self.float_dtype,
+        )
         chosen.check(net_trace.weights)
         net_trace.weights = chosen.select(net_trace)
         return net_trace

@@ -198,8 +198,9 @@ class StepRunner(FitState):
         if self._known_states:
             warnings.warn(
                 f"before the first step these values are not finite: {describe_states(variables, self._known_states)}",
-                RuntimeWarning, stacklevel=4,
-            )  # fmt: skip
+                RuntimeWarning,
+                stacklevel=4,
+            )
         self._checked_step = self.step
 
     def check_states(self) -> None:

@@ -36,15 +36,37 @@ __all__ = ["Trainer"]
 class Trainer(StepRunner):
     """Trains, evaluates and predicts with one model. One fit and one evaluation run at a time; see `StepRunner`."""
 
-    def fit(self, model: Any, data: Batches, validation: Batches | None, *, epochs: int,
-            callbacks: Sequence[Callback], history: History, class_weight: Mapping[int, float] | None = None,
-            steps_per_epoch: int | None = None, validation_steps: int | None = None, validation_freq: int = 1,
-            initial_epoch: int = 0, resume: bool | None = None) -> History:  # fmt: skip
+    def fit(
+        self,
+        model: Any,
+        data: Batches,
+        validation: Batches | None,
+        *,
+        epochs: int,
+        callbacks: Sequence[Callback],
+        history: History,
+        class_weight: Mapping[int, float] | None = None,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_freq: int = 1,
+        initial_epoch: int = 0,
+        resume: bool | None = None,
+    ) -> History:
         """Train. See `Model.fit`. Raises UsageError if another fit is running."""
         with self.claim_fit():
-            calls = self._run_epochs(model, data, validation, epochs, [history, *callbacks], class_weight,
-                                     steps_per_epoch, validation_steps, validation_freq, initial_epoch,
-                                     resume)  # fmt: skip
+            calls = self._run_epochs(
+                model,
+                data,
+                validation,
+                epochs,
+                [history, *callbacks],
+                class_weight,
+                steps_per_epoch,
+                validation_steps,
+                validation_freq,
+                initial_epoch,
+                resume,
+            )
         if self.interrupt_signal is None:
             self.plan_cache.finalize_weights()
         self.skipped_samples = {"training": data.num_skipped()}
@@ -58,10 +80,20 @@ class Trainer(StepRunner):
             self.epoch_state = EpochState.FINISHED
         return history
 
-    def _run_epochs(self, model: Any, data: Batches, validation: Batches | None, epochs: int,
-                    callbacks: list[Callback], class_weight: Mapping[int, float] | None,
-                    steps_per_epoch: int | None, validation_steps: int | None, validation_freq: int,
-                    initial_epoch: int, resume: bool | None) -> CallbackList:  # fmt: skip
+    def _run_epochs(
+        self,
+        model: Any,
+        data: Batches,
+        validation: Batches | None,
+        epochs: int,
+        callbacks: list[Callback],
+        class_weight: Mapping[int, float] | None,
+        steps_per_epoch: int | None,
+        validation_steps: int | None,
+        validation_freq: int,
+        initial_epoch: int,
+        resume: bool | None,
+    ) -> CallbackList:
         """All epochs of a fit; returns the callbacks for its end."""
         state = self._take_resume_state(resume, epochs)
         loader = data.batches
@@ -102,8 +134,10 @@ class Trainer(StepRunner):
             check_callbacks(self.callbacks, LogNames.of_fit(metrics.names(), metrics.directions(), has_validation))
             self._check_schedule(epochs)
             self._begin_training(calls, state)
-            with (stop_on_signal(self, handle_hangup=calls.overrides("on_snapshot_request")),
-                  self._precompile_last_batch(feeder, data.full_batch())):  # fmt: skip
+            with (
+                stop_on_signal(self, handle_hangup=calls.overrides("on_snapshot_request")),
+                self._precompile_last_batch(feeder, data.full_batch()),
+            ):
                 while self.epoch_state is EpochState.ENDING or (self.epoch < epochs and not self.stop_training):
                     if self.epoch_state is not EpochState.ENDING:
                         before = self.profiler.totals()
@@ -178,15 +212,17 @@ class Trainer(StepRunner):
         self.synchronize()
         self.call_hooks(calls, "on_snapshot_request")
 
-    def evaluate(self, model: Any, data: Batches, *, steps: int | None = None,
-                 callbacks: CallbackList | None = None) -> dict[str, Any]:  # fmt: skip
+    def evaluate(
+        self, model: Any, data: Batches, *, steps: int | None = None, callbacks: CallbackList | None = None
+    ) -> dict[str, Any]:
         """Loss and metrics over a data set."""
         results = evaluate(self, data, callbacks or CallbackList([], model), steps)
         data.warn_of_skipped()
         return results
 
-    def predict(self, model: Any, data: Batches, *, steps: int | None = None,
-                callbacks: CallbackList | None = None) -> dict[str, np.ndarray]:  # fmt: skip
+    def predict(
+        self, model: Any, data: Batches, *, steps: int | None = None, callbacks: CallbackList | None = None
+    ) -> dict[str, np.ndarray]:
         """The net's outputs for every sample, in order."""
         outputs = predict(self, data, callbacks or CallbackList([], model), steps)
         data.warn_of_skipped(consequence=" (the outputs have no rows for them)")

@@ -114,8 +114,9 @@ def _check_position(state: Mapping[str, Any], fit: Mapping[str, Any], seed: int 
     )
 
 
-def _check_callback(saved: Mapping[str, Any], path: str, state: Mapping[str, Any],
-                    weights: Mapping[str, np.ndarray]) -> None:  # fmt: skip
+def _check_callback(
+    saved: Mapping[str, Any], path: str, state: Mapping[str, Any], weights: Mapping[str, np.ndarray]
+) -> None:
     """The fields of a callback agree with the position of the training, and with the weights."""
     epoch = state["fit"]["epoch"]
     for name in ("best_epoch", "stopped_epoch", "wait"):

@@ -26,9 +26,17 @@ def _no_contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[
     return nullcontext(), nullcontext()
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
-               context_fn: ContextPair = _no_contexts, determinism_check: str = "default", debug: bool = False,
-               preserve_rng_state: bool = True, early_stop: bool = True, **kwargs: Any) -> Any:  # fmt: skip
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: ContextPair = _no_contexts,
+    determinism_check: str = "default",
+    debug: bool = False,
+    preserve_rng_state: bool = True,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """The result of ``function(*args, **kwargs)``; what its gradient needs is computed again in the backward pass
     instead of being kept.
 
@@ -67,9 +75,16 @@ class _Finished(Exception):
 class _Frame:
     """One call of a checkpointed function."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                 repeat_context: AbstractContextManager[Any], determinism_check: str, preserve_rng_state: bool,
-                 early_stop: bool):  # fmt: skip
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        repeat_context: AbstractContextManager[Any],
+        determinism_check: str,
+        preserve_rng_state: bool,
+        early_stop: bool,
+    ):
         self.function, self.args, self.kwargs = function, args, kwargs
         self.repeat_context, self.determinism_check, self.early_stop = repeat_context, determinism_check, early_stop
         self.state = default_generator.get_state() if preserve_rng_state else None
@@ -148,8 +163,9 @@ def _detach(value: Any) -> Any:
     return made
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
-                          **options: Any) -> Any:  # fmt: skip
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **options: Any
+) -> Any:
     """The result of functions (or modules, such as an nn.Sequential) that are called one after the other, in segments
     of which all but the last are checkpoints.
 

@@ -51,8 +51,10 @@ def save(obj: Any, f: Any, **options: Any) -> None:
         write_value(path, _to_arrays(obj, 0))
         return
     if not isinstance(obj, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in obj.items()):
-        raise UsageError("save: a .safetensors file holds a dictionary of tensors by name: save a state_dict(), or "
-                         "use the suffix .pt")  # fmt: skip
+        raise UsageError(
+            "save: a .safetensors file holds a dictionary of tensors by name: save a state_dict(), or "
+            "use the suffix .pt"
+        )
     write(path, {name: np.asarray(value.numpy()) for name, value in obj.items()}, {})
 
 
@@ -146,8 +148,10 @@ def _from_archive(value: Any, tensors: dict[int, Tensor], rebuilt: dict[int, Any
     rebuilt[id(value)] = None
     try:
         if type(value) is dict:
-            result: Any = {_from_archive(k, tensors, rebuilt, path): _from_archive(v, tensors, rebuilt, path)
-                           for k, v in value.items()}  # fmt: skip
+            result: Any = {
+                _from_archive(k, tensors, rebuilt, path): _from_archive(v, tensors, rebuilt, path)
+                for k, v in value.items()
+            }
         else:
             result = type(value)([_from_archive(item, tensors, rebuilt, path) for item in value])
     except RecursionError:

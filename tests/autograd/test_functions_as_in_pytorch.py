@@ -321,8 +321,11 @@ def the_node(m):
 
 
 def nested(m):
-    square = make(m, forward=lambda ctx, x: (ctx.save_for_backward(x), x * x)[1],
-                  backward=lambda ctx, g: 2 * g * ctx.saved_tensors[0])  # fmt: skip
+    square = make(
+        m,
+        forward=lambda ctx, x: (ctx.save_for_backward(x), x * x)[1],
+        backward=lambda ctx, g: 2 * g * ctx.saved_tensors[0],
+    )
 
     def backward(ctx, g):
         with m.enable_grad():
@@ -337,13 +340,34 @@ def nested(m):
 
 
 PROGRAMS = [
-    saves_inputs_and_outputs, with_setup_context, non_tensor_arguments, none_for_a_needed_gradient, trailing_nones,
-    too_few_gradients, a_gradient_for_a_number, a_gradient_that_is_summed, a_gradient_of_another_shape,
-    a_gradient_of_another_dtype, several_outputs, without_materialized_gradients, non_differentiable_outputs,
-    integer_outputs, changes_its_input, changes_a_view, changes_a_leaf, changes_what_is_saved, changes_a_saved_output,
-    returns_its_input, reverses_a_gradient, twice_over_a_graph, twice_with_retain_graph,
-    in_no_grad, of_tensors_without_gradients, the_node, nested,
-]  # fmt: skip
+    saves_inputs_and_outputs,
+    with_setup_context,
+    non_tensor_arguments,
+    none_for_a_needed_gradient,
+    trailing_nones,
+    too_few_gradients,
+    a_gradient_for_a_number,
+    a_gradient_that_is_summed,
+    a_gradient_of_another_shape,
+    a_gradient_of_another_dtype,
+    several_outputs,
+    without_materialized_gradients,
+    non_differentiable_outputs,
+    integer_outputs,
+    changes_its_input,
+    changes_a_view,
+    changes_a_leaf,
+    changes_what_is_saved,
+    changes_a_saved_output,
+    returns_its_input,
+    reverses_a_gradient,
+    twice_over_a_graph,
+    twice_with_retain_graph,
+    in_no_grad,
+    of_tensors_without_gradients,
+    the_node,
+    nested,
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

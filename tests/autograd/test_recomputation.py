@@ -30,8 +30,11 @@ def test_gradients_are_those_of_pytorch(use_reentrant):
         x = m.tensor(X, requires_grad=True)
         w = m.tensor(np.eye(4) * 0.5, requires_grad=True)
         step = block(m, w)
-        h = function(step, x, use_reentrant=bool(use_reentrant), scale=2.0) if m is pt else \
-            function(step, x, use_reentrant=False, scale=2.0)  # fmt: skip
+        h = (
+            function(step, x, use_reentrant=bool(use_reentrant), scale=2.0)
+            if m is pt
+            else function(step, x, use_reentrant=False, scale=2.0)
+        )
         h = function(step, h, use_reentrant=False)
         (h * h).sum().backward()
         results.append([h.detach().numpy(), x.grad.numpy(), w.grad.numpy()])

@@ -191,8 +191,11 @@ def what_functions_give_is_no_alias(m):
         kept.append(g)
         return g
 
-    own = type("Own", (m.autograd.Function,),
-               {"forward": staticmethod(lambda ctx, x: x * 1), "backward": staticmethod(backward)})  # fmt: skip
+    own = type(
+        "Own",
+        (m.autograd.Function,),
+        {"forward": staticmethod(lambda ctx, x: x * 1), "backward": staticmethod(backward)},
+    )
     x = leaf(m)
     (own.apply(x) * 2).sum().backward()
     x.grad.mul_(5)
@@ -312,15 +315,36 @@ def requires_grad_of_results(m):
 
 
 PROGRAMS = [
-    hooks_of_tensors, a_removed_hook, hooks_with_autograd_grad, retained_gradients,
-    a_retained_gradient_moves_with_a_change_in_place, hooks_after_accumulation, hooks_of_nodes, the_node_of_a_leaf,
-    names_of_nodes, a_walk_over_the_graph, several_outputs_at_once, gradients_into_chosen_leaves,
-    gradients_into_a_tensor_that_is_no_leaf, create_graph, backward_with_create_graph,
-    a_gradient_of_a_gradient_of_outputs, accumulation_goes_on_in_place, gradients_are_no_aliases, a_seed_is_no_alias,
-    what_hooks_keep_is_no_alias, what_functions_give_is_no_alias,
-    zeroing_by_data, the_trap_of_the_update, old_variables, modes, modes_as_decorators, modes_on_generators, detached,
+    hooks_of_tensors,
+    a_removed_hook,
+    hooks_with_autograd_grad,
+    retained_gradients,
+    a_retained_gradient_moves_with_a_change_in_place,
+    hooks_after_accumulation,
+    hooks_of_nodes,
+    the_node_of_a_leaf,
+    names_of_nodes,
+    a_walk_over_the_graph,
+    several_outputs_at_once,
+    gradients_into_chosen_leaves,
+    gradients_into_a_tensor_that_is_no_leaf,
+    create_graph,
+    backward_with_create_graph,
+    a_gradient_of_a_gradient_of_outputs,
+    accumulation_goes_on_in_place,
+    gradients_are_no_aliases,
+    a_seed_is_no_alias,
+    what_hooks_keep_is_no_alias,
+    what_functions_give_is_no_alias,
+    zeroing_by_data,
+    the_trap_of_the_update,
+    old_variables,
+    modes,
+    modes_as_decorators,
+    modes_on_generators,
+    detached,
     requires_grad_of_results,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

@@ -170,8 +170,11 @@ def test_a_test_that_hangs_ends_its_worker_and_is_not_begun_for_ever(tmp_path, m
     words = [sys.executable, "-c", call, str(tmp_path), "-n", "1", str(tmp_path / "test_some.py")]
     for outcome in ("crashed", "crashed each time"):
         done = run_isolated(words, 100)
-        outcomes = {r["test"].rpartition("::")[2]: r["outcome"]
-                    for r in read_records(tmp_path / "results.jsonl") if "outcome" in r}  # fmt: skip
+        outcomes = {
+            r["test"].rpartition("::")[2]: r["outcome"]
+            for r in read_records(tmp_path / "results.jsonl")
+            if "outcome" in r
+        }
         assert outcomes == {"test_first": outcome, "test_second": "passed"}, done.out + done.err
         assert done.code == 1
         begun, *_ = [r for r in read_records(tmp_path / "results.jsonl") if r.get("started", "").endswith("test_first")]
@@ -197,8 +200,15 @@ def write_records(path, *records):
 
 def test_a_test_without_an_end_gets_an_outcome(tmp_path):
     path = tmp_path / "results.jsonl"
-    write_records(path, {"started": "a"}, {"started": "b"}, {"started": "a"}, {"started": "c"},
-                  {"started": "c"}, {"test": "c", "outcome": "passed"})  # fmt: skip
+    write_records(
+        path,
+        {"started": "a"},
+        {"started": "b"},
+        {"started": "a"},
+        {"started": "c"},
+        {"started": "c"},
+        {"test": "c", "outcome": "passed"},
+    )
     give_up(path)
     give_up(path)
     ends = [r for r in read_records(path) if r.get("outcome") == "not ended"]

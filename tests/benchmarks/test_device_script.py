@@ -47,9 +47,11 @@ def statuses(one):
 def test_steps_run_in_their_order_and_a_failure_stops_no_other(make, tmp_path):
     note = f"open({str(tmp_path / 'order')!r}, 'a').write"
     one = make(
-        python_step("a", f"{note}('a')"), python_step("b", f"{note}('b'); print('why'); raise SystemExit(3)"),
-        python_step("other", f"{note}('x')", part=2), python_step("c", f"{note}('c')"),
-    )  # fmt: skip
+        python_step("a", f"{note}('a')"),
+        python_step("b", f"{note}('b'); print('why'); raise SystemExit(3)"),
+        python_step("other", f"{note}('x')", part=2),
+        python_step("c", f"{note}('c')"),
+    )
     assert one.run(1) == 1
     assert (tmp_path / "order").read_text() == "abc"
     assert statuses(one) == {"a": "passed", "b": "failed", "c": "passed", "other": None}
@@ -165,8 +167,11 @@ def wait_for(found, seconds=60):
 
 
 def test_results_of_another_machine_are_others(tmp_path):
-    folders = {state.RunState(tmp_path, name, versions, "a").folder
-               for name in ("NVIDIA H100", "NVIDIA H200") for versions in (VERSIONS, {"python": "3.13.0"})}  # fmt: skip
+    folders = {
+        state.RunState(tmp_path, name, versions, "a").folder
+        for name in ("NVIDIA H100", "NVIDIA H200")
+        for versions in (VERSIONS, {"python": "3.13.0"})
+    }
     assert len(folders) == 4
 
 
@@ -246,8 +251,11 @@ def test_steps_of_one_cell_are_one_line_of_the_table(make, tmp_path):
     head, _, resnet, lenet = rows.table_lines(rows.ROWS, one.state.step_folder, predictions)
     row = dict(zip(head.split(" | "), resnet.split(" | "), strict=True))
     assert (row["img/s"], row["predicted"], row["best of torch"], row["ratio"]) == (
-        "5,120", "6,400", "3,200 (compile)", "1.60",
-    )  # fmt: skip
+        "5,120",
+        "6,400",
+        "3,200 (compile)",
+        "1.60",
+    )
     assert "| failed |" in lenet
     assert rows.describe_row(one.state.step_folder("row-lenet-tf32")) == ["torch eager 3,200/s", "a remark"]
     one.publish()

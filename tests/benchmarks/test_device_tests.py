@@ -91,8 +91,10 @@ def test_what_did_not_run_is_listed(tmp_path):
     text = "\n".join(map(json.dumps, lines)) + '\n{"test": "f.py::t[2]", "outc'  # the process was killed here
     (tmp_path / "results.jsonl").write_text(text)
     assert describe_tests(tmp_path)[:3] == [
-        "4 tests: 1 passed", "begun and not ended, 1: t[1]", "not run, 2: t[2], t[3]",
-    ]  # fmt: skip
+        "4 tests: 1 passed",
+        "begun and not ended, 1: t[1]",
+        "not run, 2: t[2], t[3]",
+    ]
     assert finished_tests(tmp_path / "results.jsonl") == {"f.py::t[0]"}
 
 

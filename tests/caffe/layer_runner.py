@@ -34,8 +34,13 @@ class LayerRun:
     updates: dict[str, np.ndarray]
 
 
-def translate(text: str, shapes: Mapping[str, tuple[int, ...]] | None = None, phase: str = "TRAIN",
-              dtype: str = "float64", path: str | None = None) -> CaffeNet:  # fmt: skip
+def translate(
+    text: str,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    phase: str = "TRAIN",
+    dtype: str = "float64",
+    path: str | None = None,
+) -> CaffeNet:
     """The net of a text."""
     message = filter_net(upgrade_net(read_message(text, "NetParameter", path)), phase)
     return translate_net(message, phase, dict(shapes or {}), dtype)
@@ -90,8 +95,13 @@ def run_layer(
         variables.create(name, array)
     executor = make_executor(make_plan(trace.graph, results, None, backend), backend, variables)
     blob_of = {v: b for b, v in net.blobs.items()}
-    arrays = executor({n.name: np.asarray(inputs[blob_of.get(n.name, n.name)], n.dtype) for n in net.net.inputs
-                       if n.name in trace.graph.inputs})  # fmt: skip
+    arrays = executor(
+        {
+            n.name: np.asarray(inputs[blob_of.get(n.name, n.name)], n.dtype)
+            for n in net.net.inputs
+            if n.name in trace.graph.inputs
+        }
+    )
     arrays = {n: np.array(a) for n, a in arrays.items()}
     param_gradients = {}
     for param in net.params:
@@ -117,8 +127,9 @@ def _loss_seeds(net: CaffeNet) -> dict[str, np.ndarray]:
     }
 
 
-def _weights(net: CaffeNet, trace: Trace, params: Mapping[tuple[str, int], np.ndarray], dtype: str
-             ) -> dict[str, np.ndarray]:  # fmt: skip
+def _weights(
+    net: CaffeNet, trace: Trace, params: Mapping[tuple[str, int], np.ndarray], dtype: str
+) -> dict[str, np.ndarray]:
     weights = {n: np.zeros(w.spec.shape, w.spec.dtype) for n, w in trace.weights.items()}
     for param in net.params:
         if (param.layer, param.index) in params:

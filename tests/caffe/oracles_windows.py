@@ -19,14 +19,22 @@ def conv_sizes(size: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes, dilation: 
 
 
 def connections(
-    batch: int, filters: int, channels: int, groups: int, size: Sizes, kernel: Sizes, stride: Sizes, pad: Sizes,
+    batch: int,
+    filters: int,
+    channels: int,
+    groups: int,
+    size: Sizes,
+    kernel: Sizes,
+    stride: Sizes,
+    pad: Sizes,
     dilation: Sizes,
-) -> Iterator[tuple[Index, Index, Index]]:  # fmt: skip
+) -> Iterator[tuple[Index, Index, Index]]:
     """Each product of a convolution: the indices of its output, its input and its weight."""
     out = conv_sizes(size, kernel, stride, pad, dilation)
     per_group_in, per_group_out = channels // groups, filters // groups
-    for f, c, position, offset in product(range(filters), range(per_group_in), product(*map(range, out)),
-                                          product(*map(range, kernel))):  # fmt: skip
+    for f, c, position, offset in product(
+        range(filters), range(per_group_in), product(*map(range, out)), product(*map(range, kernel))
+    ):
         at = tuple(o * s - p + k * d for o, s, p, k, d in zip(position, stride, pad, offset, dilation, strict=True))
         if all(0 <= a < n for a, n in zip(at, size, strict=True)):
             for n in range(batch):
@@ -39,8 +47,9 @@ def convolution(x, w, bias, g, groups, stride, pad, dilation):
     y = np.zeros((x.shape[0], w.shape[0], *out))
     dx, dw = np.zeros_like(x), np.zeros_like(w)
     g = np.zeros_like(y) if g is None else g
-    for o, i, k in connections(x.shape[0], w.shape[0], x.shape[1], groups, x.shape[2:], w.shape[2:], stride, pad,
-                               dilation):  # fmt: skip
+    for o, i, k in connections(
+        x.shape[0], w.shape[0], x.shape[1], groups, x.shape[2:], w.shape[2:], stride, pad, dilation
+    ):
         y[o] += x[i] * w[k]
         dx[i] += g[o] * w[k]
         dw[k] += g[o] * x[i]
@@ -72,8 +81,9 @@ def im2col(x, g, kernel, stride, pad, dilation):
     y = np.zeros((x.shape[0], x.shape[1] * prod(kernel), *out))
     dx = np.zeros_like(x)
     g = np.zeros_like(y) if g is None else g
-    for c, (number, offset), position in product(range(x.shape[1]), enumerate(product(*map(range, kernel))),
-                                                 product(*map(range, out))):  # fmt: skip
+    for c, (number, offset), position in product(
+        range(x.shape[1]), enumerate(product(*map(range, kernel))), product(*map(range, out))
+    ):
         at = tuple(o * s - p + k * d for o, s, p, k, d in zip(position, stride, pad, offset, dilation, strict=True))
         if all(0 <= a < n for a, n in zip(at, x.shape[2:], strict=True)):
             y[:, c * prod(kernel) + number, *position] = x[:, c, *at]

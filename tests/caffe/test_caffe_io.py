@@ -87,9 +87,14 @@ def test_a_mean_is_of_channels_or_an_image_of_any_size():
     transformer.set_mean("data", mean)
     assert transformer.mean["data"].shape == (3, 5, 4)
     np.testing.assert_allclose(transformer.mean["data"].mean(), mean.mean(), rtol=0.1)
-    for script in (lambda t: t.set_mean("data", np.ones(4)), lambda t: t.set_mean("data", np.ones((1, 1, 1, 1))),
-                   lambda t: t.set_transpose("data", (1, 0)), lambda t: t.set_channel_swap("data", (0, 1)),
-                   lambda t: t.set_raw_scale("dat", 3), lambda t: t.preprocess("x", mean)):  # fmt: skip
+    for script in (
+        lambda t: t.set_mean("data", np.ones(4)),
+        lambda t: t.set_mean("data", np.ones((1, 1, 1, 1))),
+        lambda t: t.set_transpose("data", (1, 0)),
+        lambda t: t.set_channel_swap("data", (0, 1)),
+        lambda t: t.set_raw_scale("dat", 3),
+        lambda t: t.preprocess("x", mean),
+    ):
         with pytest.raises(UsageError):
             script(transformer)
 

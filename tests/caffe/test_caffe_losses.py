@@ -118,8 +118,13 @@ def test_infogain_loss_reads_its_matrix_from_a_file_beside_the_text(tmp_path):
     (tmp_path / "small").write_bytes(bytes(encode(Message("BlobProto", data=np.ones(2, np.float32)))))
     (tmp_path / "large").write_bytes(bytes(encode(Message("BlobProto", data=np.ones(5000, np.float32)))))
     (tmp_path / "folder").mkdir()
-    for name, expected in (("none", "no such file"), ("bad", "layer 'loss'"), ("small", "has 2 elements"),
-                           ("large", "larger than"), ("folder", "no regular file")):  # fmt: skip
+    for name, expected in (
+        ("none", "no such file"),
+        ("bad", "layer 'loss'"),
+        ("small", "has 2 elements"),
+        ("large", "larger than"),
+        ("folder", "no regular file"),
+    ):
         with pytest.raises(TextError, match=expected):
             translate(beside.replace("h.binaryproto", name), path=path)
 

@@ -24,8 +24,10 @@ def test_inner_product(shape, axis, transpose):
     x, w, bias = rng.normal(size=shape), rng.normal(size=(4, count)), rng.normal(size=4)
     blob = w.T if transpose else w
     flag = "transpose: true" if transpose else ""
-    text = (f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 4 '
-            f"axis: {axis} {flag} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "y" inner_product_param {{ num_output: 4 '
+        f"axis: {axis} {flag} }} }}"
+    )
     g = rng.normal(size=(*shape[:first], 4))
     run = run_layer(text, {"x": x}, {("ip", 0): blob, ("ip", 1): bias}, {"y": g})
     rows, g_rows = x.reshape(-1, count), g.reshape(-1, 4)
@@ -42,8 +44,10 @@ def test_inner_product(shape, axis, transpose):
 def test_embed(shape, bias_term):
     rng = np.random.default_rng(1)
     index, table, bias = rng.integers(0, 6, shape), rng.normal(size=(6, 3)), rng.normal(size=3)
-    text = (f'layer {{ name: "e" type: "Embed" bottom: "i" top: "y" embed_param {{ num_output: 3 input_dim: 6 '
-            f"bias_term: {str(bias_term).lower()} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "e" type: "Embed" bottom: "i" top: "y" embed_param {{ num_output: 3 input_dim: 6 '
+        f"bias_term: {str(bias_term).lower()} }} }}"
+    )
     g = rng.normal(size=(*shape, 3))
     params = {("e", 0): table} | ({("e", 1): bias} if bias_term else {})
     run = run_layer(text, {"i": index.astype(float)}, params, {"y": g})
@@ -153,16 +157,22 @@ def test_readable_initializers():
     text = inputs_text({"x": np.zeros((2, 600))}) + "".join(
         f'layer {{ name: "l{i}" type: "InnerProduct" bottom: "x" top: "y{i}" inner_product_param {{ num_output: 3 '
         f"weight_filler {{ {filler} }} }} }}"
-        for i, filler in enumerate([
-            'type: "xavier"', 'type: "xavier" variance_norm: AVERAGE', 'type: "gaussian" std: 0.01',
-            'type: "constant" value: 1',
-        ])
-    )  # fmt: skip
+        for i, filler in enumerate(
+            [
+                'type: "xavier"',
+                'type: "xavier" variance_norm: AVERAGE',
+                'type: "gaussian" std: 0.01',
+                'type: "constant" value: 1',
+            ]
+        )
+    )
     found = [node.layer.kernel_initializer for node in translate(text).net.nodes]
     expected = [
-        initializers.LecunUniform(), initializers.GlorotUniform(), initializers.RandomNormal(stddev=0.01),
+        initializers.LecunUniform(),
+        initializers.GlorotUniform(),
+        initializers.RandomNormal(stddev=0.01),
         initializers.Ones(),
-    ]  # fmt: skip
+    ]
     assert found == expected
 
 

@@ -233,8 +233,9 @@ def test_stop_and_snapshot_requests(make, folder):
 
 
 def test_a_net_without_a_loss_or_parameters_blob(make, folder):
-    (folder / "bare.prototxt").write_text(INLINE.replace('type: "SoftmaxWithLoss"', 'type: "Accuracy"')
-                                          .replace("loss_weight: 2", ""))  # fmt: skip
+    (folder / "bare.prototxt").write_text(
+        INLINE.replace('type: "SoftmaxWithLoss"', 'type: "Accuracy"').replace("loss_weight: 2", "")
+    )
     solver = make(f'net: "bare.prototxt" {BASE} max_iter: 1')
     with pytest.raises(PrototorchError, match="has no loss"):
         solver.solve()
@@ -294,12 +295,17 @@ def test_a_loss_in_python_trains_as_the_native_one(make, folder, monkeypatch):
       layer { name: "quiet" type: "Silence" bottom: "label" }
     """
     native = 'layer { name: "loss" type: "EuclideanLoss" bottom: "ip" bottom: "t" top: "loss" }'
-    own = 'layer { name: "loss" type: "Python" bottom: "ip" bottom: "t" top: "loss" loss_weight: 1 ' \
-          'python_param { module: "half_squares" layer: "HalfSquares" } }'  # fmt: skip
+    own = (
+        'layer { name: "loss" type: "Python" bottom: "ip" bottom: "t" top: "loss" loss_weight: 1 '
+        'python_param { module: "half_squares" layer: "HalfSquares" } }'
+    )
     results = []
     for loss in (native, own):
-        solver = make(f"{BASE} iter_size: 2 random_seed: 4 max_iter: 4 snapshot_after_train: false "
-                      f"train_net_param {{ {head} {target} {loss} }}", allow_python=True)  # fmt: skip
+        solver = make(
+            f"{BASE} iter_size: 2 random_seed: 4 max_iter: 4 snapshot_after_train: false "
+            f"train_net_param {{ {head} {target} {loss} }}",
+            allow_python=True,
+        )
         solver.solve()
         results.append((solver.loss, np.array(solver.net.params["ip"][0].data)))
     assert solver._iteration.is_one_plan is False

@@ -26,8 +26,9 @@ def random_windows(rng, rank):
     """A kernel, stride, pad and dilation, and a size that the kernel fits into."""
     kernel, stride, dilation = (tuple(int(n) for n in rng.integers(1, 4, rank)) for _ in range(3))
     pad = tuple(int(n) for n in rng.integers(0, 3, rank))
-    size = tuple(int(rng.integers(max((k - 1) * d + 1 - 2 * p, 1), 9)) for k, d, p in zip(kernel, dilation, pad,
-                                                                                       strict=True))  # fmt: skip
+    size = tuple(
+        int(rng.integers(max((k - 1) * d + 1 - 2 * p, 1), 9)) for k, d, p in zip(kernel, dilation, pad, strict=True)
+    )
     return size, kernel, stride, pad, dilation
 
 
@@ -51,13 +52,16 @@ def test_convolution(kind, rank, seed):
     g = rng.normal(size=shape)
     expected = oracle(x, w, bias, g, groups, stride, pad, dilation)
     windows = " ".join(map(listed, ("kernel_size", "stride", "pad", "dilation"), (kernel, stride, pad, dilation)))
-    text = (f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: {filters} '
-            f"group: {groups} {windows} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: {filters} '
+        f"group: {groups} {windows} }} }}"
+    )
     run = run_layer(text, {"x": x}, {("c", 0): w, ("c", 1): bias}, {"y": g})
     for actual, wanted in zip(
         (run.blobs["y"], run.input_gradients["x"], run.param_gradients["c", 0], run.param_gradients["c", 1]),
-        expected, strict=True,
-    ):  # fmt: skip
+        expected,
+        strict=True,
+    ):
         close(actual, wanted)
 
 
@@ -70,8 +74,10 @@ def test_axes_before_the_channels_count_as_the_batch(kind, axis):
     oracle = oracles.convolution if kind == "Convolution" else oracles.deconvolution
     merged = x.reshape(-1, *shape[-3:])
     expected = oracle(merged, w, bias, None, 1, (1, 1), (0, 0), (1, 1))[0]
-    text = (f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: 2 kernel_h: 2 '
-            f"kernel_w: 2 axis: {axis} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: 2 kernel_h: 2 '
+        f"kernel_w: 2 axis: {axis} }} }}"
+    )
     run = run_layer(text, {"x": x}, {("c", 0): w, ("c", 1): bias}, {})
     close(run.blobs["y"], expected.reshape(*shape[:-3], *expected.shape[1:]))
 
@@ -87,8 +93,10 @@ def test_convolution_without_spatial_axes(kind, groups, shape, axis):
     g = rng.normal(size=(*shape[:-1], 6))
     oracle = oracles.convolution if kind == "Convolution" else oracles.deconvolution
     expected = oracle(x.reshape(-1, 4), w, bias, g.reshape(-1, 6), groups, (), (), ())
-    text = (f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: 6 '
-            f"kernel_size: 1 group: {groups} axis: {axis} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "c" type: "{kind}" bottom: "x" top: "y" convolution_param {{ num_output: 6 '
+        f"kernel_size: 1 group: {groups} axis: {axis} }} }}"
+    )
     run = run_layer(text, {"x": x}, {("c", 0): w, ("c", 1): bias}, {"y": g})
     close(run.blobs["y"], expected[0].reshape(g.shape))
     close(run.input_gradients["x"], expected[1].reshape(shape))
@@ -99,8 +107,10 @@ def test_a_kernel_that_reaches_over_the_end_by_less_than_a_stride_reads_zeros():
     rng = np.random.default_rng(0)
     x, w, bias = rng.normal(size=(1, 1, 3, 4)), rng.normal(size=(1, 1, 4, 2)), np.zeros(1)
     expected = oracles.convolution(x, w, bias, None, 1, (2, 2), (0, 0), (1, 1))[0]
-    text = ('layer { name: "c" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 1 kernel_h: 4 '
-            "kernel_w: 2 stride: 2 } }")  # fmt: skip
+    text = (
+        'layer { name: "c" type: "Convolution" bottom: "x" top: "y" convolution_param { num_output: 1 kernel_h: 4 '
+        "kernel_w: 2 stride: 2 } }"
+    )
     assert expected.shape == (1, 1, 1, 2)
     close(run_layer(text, {"x": x}, {("c", 0): w, ("c", 1): bias}, {}).blobs["y"], expected)
 
@@ -120,8 +130,10 @@ def test_pooling(kind, mode, seed):
     y, mask, dx = oracles.pooling(x, g, kind, kernel, stride, pad, mode)
     windows = " ".join(f"{n}_h: {a} {n}_w: {b}" for n, (a, b) in (("kernel", kernel), ("stride", stride), ("pad", pad)))
     second = 'top: "mask"' if kind == "MAX" else ""
-    text = (f'layer {{ name: "p" type: "Pooling" bottom: "x" top: "y" {second} pooling_param {{ pool: {kind} {windows} '
-            f"round_mode: {mode} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "p" type: "Pooling" bottom: "x" top: "y" {second} pooling_param {{ pool: {kind} {windows} '
+        f"round_mode: {mode} }} }}"
+    )
     run = run_layer(text, {"x": x}, seeds={"y": g})
     close(run.blobs["y"], y)
     close(run.input_gradients["x"], dx)
@@ -135,8 +147,10 @@ def test_pooling(kind, mode, seed):
 def test_global_pooling(kind, size):
     x = np.abs(np.random.default_rng(1).normal(size=(2, 3, *size)))
     expected = oracles.pooling(x, None, kind, size, (1, 1), (0, 0), "CEIL")[0]
-    text = ('layer { name: "p" type: "Pooling" bottom: "x" top: "y" pooling_param { global_pooling: true '
-            f"pool: {kind} }} }}")  # fmt: skip
+    text = (
+        'layer { name: "p" type: "Pooling" bottom: "x" top: "y" pooling_param { global_pooling: true '
+        f"pool: {kind} }} }}"
+    )
     close(run_layer(text, {"x": x}, seeds={}, phase="TEST").blobs["y"], expected)
 
 
@@ -145,8 +159,10 @@ def test_stochastic_pooling_outside_training_weighs_by_the_elements(mode):
     x = np.maximum(np.random.default_rng(2).normal(size=(2, 3, 6, 5)), 0)
     x[0, 0, :3, :3] = 0
     expected = oracles.pooling(x, None, "STOCHASTIC", (3, 2), (2, 2), (0, 0), mode)[0]
-    text = ('layer { name: "p" type: "Pooling" bottom: "x" top: "y" pooling_param { pool: STOCHASTIC kernel_h: 3 '
-            f"kernel_w: 2 stride: 2 round_mode: {mode} }} }}")  # fmt: skip
+    text = (
+        'layer { name: "p" type: "Pooling" bottom: "x" top: "y" pooling_param { pool: STOCHASTIC kernel_h: 3 '
+        f"kernel_w: 2 stride: 2 round_mode: {mode} }} }}"
+    )
     run = run_layer(text, {"x": x}, seeds={}, phase="TEST")
     close(run.blobs["y"], expected)
     assert run.blobs["y"][0, 0, 0, 0] == 0
@@ -191,8 +207,10 @@ def test_lrn(size, alpha, beta, k, within):
     x = np.random.default_rng(size).normal(size=(2, 4, 5, 3))
     alpha, beta, k = (float(np.float32(v)) for v in (alpha, beta, k))
     region = "WITHIN_CHANNEL" if within else "ACROSS_CHANNELS"
-    text = (f'layer {{ name: "n" type: "LRN" bottom: "x" top: "y" lrn_param {{ local_size: {size} alpha: {alpha} '
-            f"beta: {beta} k: {k} norm_region: {region} }} }}")  # fmt: skip
+    text = (
+        f'layer {{ name: "n" type: "LRN" bottom: "x" top: "y" lrn_param {{ local_size: {size} alpha: {alpha} '
+        f"beta: {beta} k: {k} norm_region: {region} }} }}"
+    )
     close(run_layer(text, {"x": x}, seeds={}).blobs["y"], oracles.lrn(x, size, alpha, beta, k, within))
 
 
@@ -202,8 +220,10 @@ def test_crop(axis, offsets):
     x, like, first = rng.normal(size=(3, 4, 5, 6)), np.zeros((2, 2, 3, 4)), axis % 4
     each = offsets * (4 - first) if len(offsets) == 1 else offsets or [0] * (4 - first)
     key = (slice(None),) * first + tuple(slice(o, o + like.shape[i]) for i, o in enumerate(each, first))
-    text = (f'layer {{ name: "c" type: "Crop" bottom: "x" bottom: "like" top: "y" crop_param {{ axis: {axis} '
-            f'{listed("offset", offsets)} }} }}')  # fmt: skip
+    text = (
+        f'layer {{ name: "c" type: "Crop" bottom: "x" bottom: "like" top: "y" crop_param {{ axis: {axis} '
+        f"{listed('offset', offsets)} }} }}"
+    )
     g = rng.normal(size=x[key].shape)
     run = run_layer(text, {"x": x, "like": like}, seeds={"y": g})
     dx = np.zeros_like(x)

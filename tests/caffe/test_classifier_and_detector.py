@@ -45,8 +45,9 @@ def predict(folder, crops):
 
 @pytest.mark.parametrize("dims", [None, (12, 14)])
 def test_a_classifier_takes_the_center_or_the_mean_of_ten_crops(files, dims):
-    classifier = caffe.Classifier(str(files / "deploy.prototxt"), str(files / "tiny.caffemodel"), image_dims=dims,
-                                  **OPTIONS)  # fmt: skip
+    classifier = caffe.Classifier(
+        str(files / "deploy.prototxt"), str(files / "tiny.caffemodel"), image_dims=dims, **OPTIONS
+    )
     images = [caffe.io.load_image(files / "a.png"), np.random.default_rng(1).random((9, 9, 3)).astype(np.float32)]
     resized = [caffe.io.resize_image(image, dims or (8, 8)) for image in images]
     top, left = ((dims[0] - 8) // 2, (dims[1] - 8) // 2) if dims else (0, 0)

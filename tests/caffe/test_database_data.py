@@ -112,8 +112,10 @@ def test_transformation(database, transform, phase):
     for number, image in enumerate(PIXELS):
         choices = {
             (top, left, flip): expected_image(image, transform, top, left, flip, mean)
-            for top in tops for left in lefts for flip in flips
-        }  # fmt: skip
+            for top in tops
+            for left in lefts
+            for flip in flips
+        }
         for batch in batches:
             matches = [place for place, out in choices.items() if np.array_equal(out, batch["data"][number])]
             assert len(matches) == 1

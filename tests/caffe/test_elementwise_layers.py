@@ -66,8 +66,9 @@ def test_a_function_of_each_element(kind, param, function, fields, bounds, phase
             assert not np.any(run.input_gradients.get("x", 0.0))
         else:
             close(run.input_gradients["x"], dx, 1e-9, "dx")
-        narrow = run_layer(text(kind, param, fields), {"x": x}, seeds={"y": g}, phase=phase, dtype="float32",
-                           level="native")  # fmt: skip
+        narrow = run_layer(
+            text(kind, param, fields), {"x": x}, seeds={"y": g}, phase=phase, dtype="float32", level="native"
+        )
         close(narrow.blobs["y"], y.astype("f"), 2e-5, "y in float32")
 
 
@@ -87,8 +88,9 @@ def test_eltwise(operation, count):
         fields["coeff"] = f"[{', '.join(map(str, coefficients))}]"
     if "unstable" in operation:
         fields["stable_prod_grad"] = "false"
-    run = run_layer(text("Eltwise", "eltwise_param", fields, count), dict(zip("xuvw", xs, strict=False)),
-                    seeds={"y": g})  # fmt: skip
+    run = run_layer(
+        text("Eltwise", "eltwise_param", fields, count), dict(zip("xuvw", xs, strict=False)), seeds={"y": g}
+    )
     close(run.blobs["y"], y, 1e-12, "y")
     for name, expected in zip("xuvw", grads, strict=False):
         close(run.input_gradients[name], expected, 1e-12, name)

@@ -118,9 +118,14 @@ def test_permissive_sharing_reshapes(tmp_path: Path, transpose: str) -> None:
         tmp_path,
         layer("a", "InnerProduct", "x", "h", f'param {{ name: "w" }} {IP % 4}')
         + layer("flat", "Reshape", "h", "r", "reshape_param { shape { dim: 4 dim: 2 } }")
-        + layer("b", "InnerProduct", "r", "y",
-                f'param {{ name: "w" share_mode: PERMISSIVE }} {IP.replace("bias", transpose + " bias", 1) % 6}'),
-    )  # fmt: skip
+        + layer(
+            "b",
+            "InnerProduct",
+            "r",
+            "y",
+            f'param {{ name: "w" share_mode: PERMISSIVE }} {IP.replace("bias", transpose + " bias", 1) % 6}',
+        ),
+    )
     x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
     w = net.params["a"][0].data
     assert net.params["b"][0].shape == ((2, 6) if transpose else (6, 2))

@@ -28,8 +28,9 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip/1" bottom: "label" top:
 def lenet():
     n = NetSpec()
     n.data, n.label = L.DummyData(shape=[{"dim": [2, 1, 8, 8]}, {"dim": 2}], ntop=2)
-    n.conv1 = L.Convolution(n.data, kernel_size=5, num_output=3, weight_filler={"type": "xavier"},
-                            param=[{"lr_mult": 1}, {"lr_mult": 2}])  # fmt: skip
+    n.conv1 = L.Convolution(
+        n.data, kernel_size=5, num_output=3, weight_filler={"type": "xavier"}, param=[{"lr_mult": 1}, {"lr_mult": 2}]
+    )
     n.pool1 = L.Pooling(n.conv1, kernel_size=2, stride=2, pool=P.Pooling.AVE)
     n["ip/1"] = L.InnerProduct(n.pool1, num_output=4)
     n.relu1 = L.ReLU(n["ip/1"], in_place=True)
@@ -66,8 +67,9 @@ def test_a_layer_without_tops_is_a_function_that_the_net_holds():
     n.other = L.Silence(n.data2, ntop=0)
     net = n.to_proto()
     assert [(layer.name, list(layer.bottom), list(layer.top)) for layer in net.layer[1:]] == [
-        ("silence", ["data"], []), ("other", ["data2"], []),
-    ]  # fmt: skip
+        ("silence", ["data"], []),
+        ("other", ["data2"], []),
+    ]
 
 
 def test_what_is_written_is_read_and_translated():

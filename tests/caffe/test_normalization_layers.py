@@ -37,8 +37,13 @@ def test_batch_norm(shape, phase, uses_global, fraction, eps):
     is_global = phase == "TEST" if uses_global is None else uses_global
     single_fraction, single_eps = single(0.999 if fraction is None else fraction), single(1e-5 if eps is None else eps)
     y, dx, after = oracle.batch_norm(x, g, blobs, is_global, single_fraction, single_eps)
-    run = run_layer(text("BatchNorm", f"batch_norm_param {{ {fields} }}"), {"x": x},
-                    {("layer", i): blob for i, blob in enumerate(blobs)}, {"y": g}, phase)  # fmt: skip
+    run = run_layer(
+        text("BatchNorm", f"batch_norm_param {{ {fields} }}"),
+        {"x": x},
+        {("layer", i): blob for i, blob in enumerate(blobs)},
+        {"y": g},
+        phase,
+    )
     tolerance = 1e-6 if x.size == channels else 1e-9  # of one element a channel the variance is 0
     close(run.blobs["y"], y, "y", tolerance)
     close(run.input_gradients["x"], dx, "dx", tolerance)
@@ -55,8 +60,9 @@ def test_batch_norm(shape, phase, uses_global, fraction, eps):
 @pytest.mark.parametrize("phase", ["TRAIN", "TEST"])
 def test_batch_norm_without_statistics_has_mean_and_variance_0(phase):
     x = np.arange(6.0).reshape(3, 2)
-    run = run_layer(text("BatchNorm", "batch_norm_param { use_global_stats: true eps: 0.25 }"), {"x": x}, seeds={},
-                    phase=phase)  # fmt: skip
+    run = run_layer(
+        text("BatchNorm", "batch_norm_param { use_global_stats: true eps: 0.25 }"), {"x": x}, seeds={}, phase=phase
+    )
     close(run.blobs["y"], x / 0.5)
 
 

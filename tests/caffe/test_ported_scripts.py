@@ -200,9 +200,7 @@ def test_the_net_surgery_notebook(folder):
     np.testing.assert_allclose(out[0, :, 0, 0], names["dense"][0], rtol=1e-4, atol=1e-6)
     stored = {layer.name: layer for layer in names["stored"].layer}
     assert list(stored["ip-conv"].blobs[0].shape.dim) == [6, 4, 6, 6]
-    np.testing.assert_array_equal(
-        np.array(stored["ip-conv"].blobs[0].data, np.float32), names["fc_params"][0].ravel()
-    )  # fmt: skip
+    np.testing.assert_array_equal(np.array(stored["ip-conv"].blobs[0].data, np.float32), names["fc_params"][0].ravel())
     assert stored["conv1"].blobs[1].data[0] == 1
 
 

@@ -113,8 +113,12 @@ def test_lstm_unit_is_caffes():
     c1 = torch.tensor(inputs["cont"])[..., None] * torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(z)
     h1 = torch.sigmoid(o) * torch.tanh(c1)
     (c1 * torch.tensor(seeds["c1"]) + h1 * torch.tensor(seeds["h1"])).sum().backward()
-    for got, expected in ((run.blobs["c1"], c1.detach()), (run.blobs["h1"], h1.detach()),
-                          (run.input_gradients["c"], c.grad), (run.input_gradients["g"], g.grad)):  # fmt: skip
+    for got, expected in (
+        (run.blobs["c1"], c1.detach()),
+        (run.blobs["h1"], h1.detach()),
+        (run.input_gradients["c"], c.grad),
+        (run.input_gradients["g"], g.grad),
+    ):
         np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
 
 

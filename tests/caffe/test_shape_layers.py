@@ -38,15 +38,19 @@ def test_concat_and_slice(axis, count):
     g = rng.normal(size=tuple(total if i == axis % 4 else d for i, d in enumerate(SHAPE)))
     y, grads = oracle.concat(xs, g, axis)
     names = "xuv"[:count]
-    run = run_layer(text("Concat", f"concat_param {{ axis: {axis} }}", names), dict(zip(names, xs, strict=True)),
-                    seeds={"y": g})  # fmt: skip
+    run = run_layer(
+        text("Concat", f"concat_param {{ axis: {axis} }}", names), dict(zip(names, xs, strict=True)), seeds={"y": g}
+    )
     close(run.blobs["y"], y)
     for name, expected in zip(names, grads, strict=True):
         close(run.input_gradients[name], expected, name)
     points, tops = np.cumsum(sizes)[:-1].tolist(), "abc"[:count]
     stated = " ".join(f"slice_point: {p}" for p in points)
-    run = run_layer(text("Slice", f"slice_param {{ axis: {axis} {stated} }}", "x", tops), {"x": y},
-                    seeds=dict(zip(tops, grads, strict=True)))  # fmt: skip
+    run = run_layer(
+        text("Slice", f"slice_param {{ axis: {axis} {stated} }}", "x", tops),
+        {"x": y},
+        seeds=dict(zip(tops, grads, strict=True)),
+    )
     for name, expected in zip(tops, oracle.slices(y, points, axis), strict=True):
         close(run.blobs[name], expected, name)
     close(run.input_gradients["x"], g)

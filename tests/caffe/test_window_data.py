@@ -139,8 +139,16 @@ def test_places_of_windows(square, pad):
         flip = bool(generator.integers(2))
         box = (int(x1), int(y1), int(x2), int(y2))
         place = place_window(box, (50, 60), 17, pad, square, flip, "float64")
-        got = (place.rows.start, place.rows.stop, place.columns.start, place.columns.stop, place.height, place.width,
-               place.top, place.left)  # fmt: skip
+        got = (
+            place.rows.start,
+            place.rows.stop,
+            place.columns.start,
+            place.columns.stop,
+            place.height,
+            place.width,
+            place.top,
+            place.left,
+        )
         assert got == expected_place(box, (50, 60), 17, pad, square, flip)
 
 

@@ -75,8 +75,17 @@ def test_runs_resume_and_keep_what_is_there(small, shell):  # noqa: F811
     assert Path("runs/solver/snap/m_iter_4.caffemodel").read_bytes() != whole  # its data began at row 0
     assert shell("run", "solver.prototxt", "--quiet")[0] == 0
     assert Path("runs/solver-2/snap/m_iter_4.caffemodel").read_bytes() == whole
-    assert shell("run", "solver.prototxt", "--snapshot-prefix", "elsewhere/x", "--weights",
-                 "runs/solver/snap/m_iter_4.caffemodel,runs/solver/snap/m_iter_2.caffemodel")[0] == 0  # fmt: skip
+    assert (
+        shell(
+            "run",
+            "solver.prototxt",
+            "--snapshot-prefix",
+            "elsewhere/x",
+            "--weights",
+            "runs/solver/snap/m_iter_4.caffemodel,runs/solver/snap/m_iter_2.caffemodel",
+        )[0]
+        == 0
+    )
     assert Path("elsewhere/x_iter_4.solverstate").exists()
 
 

@@ -30,9 +30,14 @@ def test_the_blobs_of_a_caffe_net_have_all_their_axes(capfd, tmp_path):
     out = run(capfd, "summary", str(tmp_path / "n.prototxt"))
     rows = [line.split("  ") for line in out.splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    for expected in (["blob", "shape", "layer"], ["data", "[4, 3, 9, 9]", "input (Input)"],
-                     ["conv", "[4, 5, 8, 8]", "conv (Convolution)"], ["conv", "[4, 5, 8, 8]", "relu (ReLU)"],
-                     ["pool", "[4, 5, 4, 4]", "pool (Pooling)"], ["ip", "[4, 7]", "ip/a (InnerProduct)"]):  # fmt: skip
+    for expected in (
+        ["blob", "shape", "layer"],
+        ["data", "[4, 3, 9, 9]", "input (Input)"],
+        ["conv", "[4, 5, 8, 8]", "conv (Convolution)"],
+        ["conv", "[4, 5, 8, 8]", "relu (ReLU)"],
+        ["pool", "[4, 5, 4, 4]", "pool (Pooling)"],
+        ["ip", "[4, 7]", "ip/a (InnerProduct)"],
+    ):
         assert expected in cells, out
 
 

@@ -46,8 +46,12 @@ def lmdb_records(path):
 def test_a_list_becomes_an_lmdb_as_caffe_writes_it(folder):
     assert data("convert", "list.txt", "--root", "img", "-o", "out.lmdb") == 0
     records = lmdb_records("out.lmdb")
-    assert [key for key, _ in records] == [b"00000000_a/x y.png", b"00000001_a/b.png", b"00000002_c/d.png",
-                                           b"00000003_c/e.png"]  # fmt: skip
+    assert [key for key, _ in records] == [
+        b"00000000_a/x y.png",
+        b"00000001_a/b.png",
+        b"00000002_c/d.png",
+        b"00000003_c/e.png",
+    ]
     head = b"\x08\x03\x10\x06\x18\x07\x22\x7e"  # channels, height, width, and 126 bytes of data
     assert records[0][1] == head + PIXELS[0].tobytes() + b"\x28\x03" + b"\x38\x00"  # label, encoded: false
     for (_, value), pixels, label in zip(records, PIXELS, LABELS, strict=True):
@@ -122,8 +126,11 @@ def test_a_folder_of_classes_and_back(folder):
     ]  # fmt: skip
     assert data("convert", "out.lmdb", "-o", "back") == 0
     assert (folder / "back" / "list.txt").read_text().splitlines() == [
-        "0/00000000_b.png 0", "0/00000001_xy.png 0", "1/00000002_d.png 1", "1/00000003_e.png 1",
-    ]  # fmt: skip
+        "0/00000000_b.png 0",
+        "0/00000001_xy.png 0",
+        "1/00000002_d.png 1",
+        "1/00000003_e.png 1",
+    ]
     assert data("convert", "back/list.txt", "-o", "again.lmdb") == 0
     assert [value for _, value in lmdb_records("again.lmdb")] == [value for _, value in records]
 
@@ -133,8 +140,10 @@ def test_keys_do_not_decide_where_images_are_written(folder):
     write_own_lmdb(folder / "db", [(b"../../evil.png", record), (b"/etc/x\0y", record), (b"\xff\xff", record)])
     assert data("convert", "db", "-o", "back") == 0
     assert sorted(path.name for path in (folder / "back" / "0").iterdir()) == [
-        "00000000_evil.png", "00000001_xy.png", "00000002.png",
-    ]  # fmt: skip
+        "00000000_evil.png",
+        "00000001_xy.png",
+        "00000002.png",
+    ]
     assert not (folder.parent / "evil.png").exists()
 
 

@@ -42,8 +42,14 @@ def photos(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model_from_text(TEXT).save("net.h5")
     rng = np.random.default_rng(0)
-    for folder in ("photos/cats", "photos/dogs", "parts/train/cats", "parts/train/dogs", "parts/test/cats",
-                   "parts/test/dogs"):  # fmt: skip
+    for folder in (
+        "photos/cats",
+        "photos/dogs",
+        "parts/train/cats",
+        "parts/train/dogs",
+        "parts/test/cats",
+        "parts/test/dogs",
+    ):
         (tmp_path / folder).mkdir(parents=True)
         for i in range(3 + ("dogs" in folder)):
             Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(tmp_path / folder / f"{i}.png")
@@ -98,8 +104,9 @@ def test_the_old_form_of_output_still_writes_and_says_the_new_one(shell, photos)
     code, _, err = shell("predict", "net.h5", "photos", "--output", "scores.npy")
     assert code == 0
     assert "note: --output names a layer; a file is written by --to scores.npy" in err
-    np.testing.assert_allclose(np.load("scores.npy"), pt.load_model("net.h5").predict(images(photos / "photos")),
-                               rtol=1e-5, atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        np.load("scores.npy"), pt.load_model("net.h5").predict(images(photos / "photos")), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_labels_of_array_files_are_kept(shell, photos):

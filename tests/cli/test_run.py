@@ -252,10 +252,14 @@ def test_numbers_that_are_not_finite_are_null():
 
 @pytest.mark.parametrize(
     "callback",
-    ['CSVLogger { filename: "log.jsonl" }', 'ModelCheckpoint { filepath: "./model.h5" }',
-     'ModelCheckpoint { filepath: "MODEL.H5" }',
-     'ModelCheckpoint { filepath: "snapshot_step{epoch:06d}.h5" }', 'ModelCheckpoint { filepath: "before/x.h5" }'],
-)  # fmt: skip
+    [
+        'CSVLogger { filename: "log.jsonl" }',
+        'ModelCheckpoint { filepath: "./model.h5" }',
+        'ModelCheckpoint { filepath: "MODEL.H5" }',
+        'ModelCheckpoint { filepath: "snapshot_step{epoch:06d}.h5" }',
+        'ModelCheckpoint { filepath: "before/x.h5" }',
+    ],
+)
 def test_names_of_the_run_folder_itself_are_refused(text, shell, callback):  # noqa: F811
     text(callback)
     code, _, err = shell("run", "t.proto", "--quiet")

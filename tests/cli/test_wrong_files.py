@@ -177,8 +177,12 @@ def test_dos_line_ends_and_a_byte_order_mark(shell):
 @pytest.mark.parametrize("args", [("summary", "lenet"), ("layers", "--json"), ("devices",)])
 def test_output_that_cannot_be_written_is_a_message(args):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-c", "from prototorch.cli import main; main()", *args],
-                              stdout=full, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", "from prototorch.cli import main; main()", *args],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert done.returncode == 5
     assert done.stderr == "prototorch: No space left on device\n"
 

@@ -17,8 +17,9 @@ from tests.compiler.comparing import normal, same
 
 def network() -> nn.Module:
     pt.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-                         nn.Linear(27, 4)).eval()  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 4)
+    ).eval()
 
 
 def test_a_module_runs_again_for_every_batch_size(tmp_path: Path) -> None:
@@ -45,8 +46,14 @@ def test_it_runs_in_a_process_without_the_code(tmp_path: Path) -> None:
         "import prototorch as pt; f = pt.load_compiled('f.h5'); r = f(pt.ones(6, 2)); "
         "print(round(r['a'].item(), 3), r['b'][0].tolist()[0], r['b'][1:])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
-                          env={"PYTHONPATH": str(Path(pt.__file__).parents[1])})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path(pt.__file__).parents[1])},
+    )
     assert done.stdout == "32.619 [2.0, 2.0] [None, 3]\n"
 
 

@@ -90,9 +90,14 @@ def test_a_table_without_names_goes_by_position(tmp_path):
     assert np.isfinite(model.evaluate(pt.Data(source=str(path)), verbose=0)["loss"])
 
 
-@pytest.mark.parametrize("fit", [
-    "validation_split: 0.25", 'data { source: "a.csv"  limit: 5 }', 'validation { source: "a.csv" }',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fit",
+    [
+        "validation_split: 0.25",
+        'data { source: "a.csv"  limit: 5 }',
+        'validation { source: "a.csv" }',
+    ],
+)
 def test_a_source_given_by_hand_is_evaluated_whole(tmp_path, monkeypatch, capsys, fit):
     monkeypatch.chdir(tmp_path)
     write_table(tmp_path / "a.csv", ["a", "b", "c", "price"])

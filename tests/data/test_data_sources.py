@@ -220,9 +220,13 @@ def test_other_rooms_add_kinds_of_array_files(tmp_path, monkeypatch):
 def test_named_arrays_and_their_parts(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(
-        path, x_train=np.zeros((5, 2)), y_train=np.arange(5), x_test=np.zeros((2, 2)), y_test=np.arange(2),
+        path,
+        x_train=np.zeros((5, 2)),
+        y_train=np.arange(5),
+        x_test=np.zeros((2, 2)),
+        y_test=np.arange(2),
         sample_weight_train=np.ones(5),
-    )  # fmt: skip
+    )
     parts = open_source(path, SourceOptions(classes=list("abcde")))
     assert set(parts) == {"train", "test"}
     assert parts["train"].weight == "sample_weight"

@@ -115,8 +115,11 @@ def test_missing_columns_are_refused_with_their_names(trained, frame):
         r"has no column 'rooms' \(nor 'age'\), which the model was trained on; it has 'area', 'room', 'years'\. "
         r"Did you mean 'room'\? Values alone, frame\.to_numpy\(\), are read by position"
     )
-    for call in (lambda: trained.predict(table), lambda: trained.evaluate(table, PRICE),
-                 lambda: trained.fit(table, PRICE, verbose=0)):  # fmt: skip
+    for call in (
+        lambda: trained.predict(table),
+        lambda: trained.evaluate(table, PRICE),
+        lambda: trained.fit(table, PRICE, verbose=0),
+    ):
         with pytest.raises(DataError, match=words):
             call()
     trained.predict(np.asarray(table))

@@ -92,8 +92,13 @@ def test_a_function_gives_what_numpy_gives(call):
 
 def standard_names():
     strict.set_array_api_strict_flags(api_version="2024.12")
-    own = {"Device", "ArrayAPIStrictFlags", "get_array_api_strict_flags", "set_array_api_strict_flags",
-           "reset_array_api_strict_flags"}  # fmt: skip
+    own = {
+        "Device",
+        "ArrayAPIStrictFlags",
+        "get_array_api_strict_flags",
+        "set_array_api_strict_flags",
+        "reset_array_api_strict_flags",
+    }
     return sorted(n for n in strict.__all__ if n not in own and not n.startswith("__"))
 
 

@@ -68,8 +68,13 @@ def test_random_keys(seed):
 
 def test_negative_steps_are_those_of_numpy():
     x = np.arange(24.0).reshape(2, 3, 4)
-    for key in [(slice(None, None, -1),), (0, slice(2, None, -2)), (..., slice(None, None, -3)),
-                (slice(None, None, -1), [0, 2, 2]), (None, slice(None), slice(1, None, -1), [1, 0])]:  # fmt: skip
+    for key in [
+        (slice(None, None, -1),),
+        (0, slice(2, None, -2)),
+        (..., slice(None, None, -3)),
+        (slice(None, None, -1), [0, 2, 2]),
+        (None, slice(None), slice(1, None, -1), [1, 0]),
+    ]:
         t, mine = pt.tensor(x), x.copy()
         np.testing.assert_array_equal(t[key].numpy(), x[key])
         value = np.arange(x[key].size, dtype=float).reshape(x[key].shape)

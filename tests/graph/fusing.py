@@ -96,9 +96,24 @@ def _enter(name: str) -> None:
         return checked
 
 
-for _name in (*CONVS, *POOLS, *ELEMENTWISE, "batch_norm", "batch_norm_grad", "batch_norm_inference", "concat", "sum",
-              "mean", "lrn", "lrn_grad", "slice", "slice_grad", "reorder", "broadcast_to",
-              "fused"):  # fmt: skip
+for _name in (
+    *CONVS,
+    *POOLS,
+    *ELEMENTWISE,
+    "batch_norm",
+    "batch_norm_grad",
+    "batch_norm_inference",
+    "concat",
+    "sum",
+    "mean",
+    "lrn",
+    "lrn_grad",
+    "slice",
+    "slice_grad",
+    "reorder",
+    "broadcast_to",
+    "fused",
+):
     _enter(_name)
 
 

@@ -42,10 +42,15 @@ def test_the_plan_is_that_of_one_layer(phase, use_bias):
     assert sorted(apart) == sorted(one)
 
 
-@pytest.mark.parametrize("middle", [
-    (L.BatchNormalization(**PLAIN), L.Scale(axis=2)), (L.BatchNormalization(), L.Scale()),
-    (L.BatchNormalization(**PLAIN), L.ReLU(), L.Scale()),
-], ids=["another axis", "a gamma before it", "an activation between"])  # fmt: skip
+@pytest.mark.parametrize(
+    "middle",
+    [
+        (L.BatchNormalization(**PLAIN), L.Scale(axis=2)),
+        (L.BatchNormalization(), L.Scale()),
+        (L.BatchNormalization(**PLAIN), L.ReLU(), L.Scale()),
+    ],
+    ids=["another axis", "a gamma before it", "an activation between"],
+)
 def test_other_factors_stay_in_training(middle):
     assert "batch_norm" in ops_of(build(*middle), TRAIN)
     assert ops_of(build(*middle), TRAIN).count("multiply") > ops_of(build(L.BatchNormalization()), TRAIN).count(
@@ -56,16 +61,21 @@ def test_other_factors_stay_in_training(middle):
 def test_a_step_is_that_of_torch():
     rng = np.random.default_rng(0)
     x, target = rng.standard_normal((4, 3, 6, 5)).astype("f"), rng.standard_normal((4, 2)).astype("f")
-    model = build(L.BatchNormalization(**PLAIN, epsilon=1e-3, name="bn"),
-                  L.Scale(use_bias=True, scale_initializer="random_uniform", name="scale"))  # fmt: skip
+    model = build(
+        L.BatchNormalization(**PLAIN, epsilon=1e-3, name="bn"),
+        L.Scale(use_bias=True, scale_initializer="random_uniform", name="scale"),
+    )
     before = {name: np.array(model.weights[name]) for name in model.weights}
     conv, norm = torch.nn.Conv2d(3, 4, 3, bias=False), torch.nn.BatchNorm2d(4, eps=1e-3)
     dense = torch.nn.Linear(48, 2)
     with torch.no_grad():
         for parameter, name, transposed in (
-            (conv.weight, "conv/kernel", False), (norm.weight, "scale/scale", False), (norm.bias, "scale/bias", False),
-            (dense.weight, "fc/kernel", True), (dense.bias, "fc/bias", False),
-        ):  # fmt: skip
+            (conv.weight, "conv/kernel", False),
+            (norm.weight, "scale/scale", False),
+            (norm.bias, "scale/bias", False),
+            (dense.weight, "fc/kernel", True),
+            (dense.bias, "fc/bias", False),
+        ):
             parameter.copy_(torch.tensor(before[name].T.copy() if transposed else before[name]))
     y = dense(torch.relu(norm(conv(torch.tensor(x)))).flatten(1))
     ((y - torch.tensor(target)) ** 2).mean().backward()
@@ -85,10 +95,12 @@ def test_a_prediction_is_a_convolution_with_a_bias(conv_bias):
         shape = model.weights[name].shape
         model.weights[name] = rng.uniform(0.5, 2, shape).astype("f")
     w = {name: np.array(model.weights[name]) for name in model.weights}
-    y = torch.nn.functional.conv2d(torch.tensor(x), torch.tensor(w["conv/kernel"]),
-                                   torch.tensor(w["conv/bias"]) if conv_bias else None)  # fmt: skip
-    y = torch.nn.functional.batch_norm(y, *(torch.tensor(w[f"bn/{n}"]) for n in
-                                            ("moving_mean", "moving_variance", "gamma", "beta")), eps=1e-3)  # fmt: skip
+    y = torch.nn.functional.conv2d(
+        torch.tensor(x), torch.tensor(w["conv/kernel"]), torch.tensor(w["conv/bias"]) if conv_bias else None
+    )
+    y = torch.nn.functional.batch_norm(
+        y, *(torch.tensor(w[f"bn/{n}"]) for n in ("moving_mean", "moving_variance", "gamma", "beta")), eps=1e-3
+    )
     y = y * torch.tensor(w["scale/scale"])[:, None, None] + torch.tensor(w["scale/bias"])[:, None, None]
     y = torch.relu(y).flatten(1) @ torch.tensor(w["fc/kernel"]) + torch.tensor(w["fc/bias"])
     np.testing.assert_allclose(model.predict(x), y.numpy(), rtol=1e-4)

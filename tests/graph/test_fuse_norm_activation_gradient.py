@@ -68,8 +68,10 @@ def test_a_response_normalisation_keeps_its_bases_to_itself(monkeypatch):
         pt.Input((3, 8, 8), name="x"), layers.Conv2D(8, 3, activation="relu"), layers.LRN(), layers.Flatten(),
         layers.Dense(2),
     ])  # fmt: skip
-    for backend, expected in ((plan_device(monkeypatch), {"lrn_recompute", "lrn_recompute_grad"}),
-                              (backend_for("cpu"), {"lrn", "lrn_grad"})):  # fmt: skip
+    for backend, expected in (
+        (plan_device(monkeypatch), {"lrn_recompute", "lrn_recompute_grad"}),
+        (backend_for("cpu"), {"lrn", "lrn_grad"}),
+    ):
         found = ops_of(model, backend)
         assert {op for op in found if op.startswith("lrn")} == expected
         assert ("relu_grad" in found) is ("lrn" in found)

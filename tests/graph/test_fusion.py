@@ -125,8 +125,9 @@ def test_a_backend_that_refuses_a_group_gets_its_parts():
     x, w = graph.input("x", Spec((2, 3))), graph.state("w", Spec((3, 4)))
     value = ops.exp(ops.square(ops.tanh(ops.relu(x @ w + 1.0)) * 2.0))
     backend = Refusing("refusing", np, (LEVEL,))
-    steps, _, _ = run(graph, {"y": value}, states={"w": np.ones((3, 4), np.float32)}, backend=backend,
-                      x=np.ones((2, 3), np.float32))  # fmt: skip
+    steps, _, _ = run(
+        graph, {"y": value}, states={"w": np.ones((3, 4), np.float32)}, backend=backend, x=np.ones((2, 3), np.float32)
+    )
     assert steps == ["matmul+add+relu", "tanh", "multiply", "square", "exp"]
 
 
@@ -261,8 +262,12 @@ def test_random_groups_keep_an_order():
                 groups.merge(pair)
         for g in groups.members:
             assert groups._ancestors[g] == below(groups, g)
-            assert groups._descendants[g] == sum(1 << i for h in groups.members for i in groups.members[h]
-                                           if below(groups, h) & groups._bits[g] and h != g)  # fmt: skip
+            assert groups._descendants[g] == sum(
+                1 << i
+                for h in groups.members
+                for i in groups.members[h]
+                if below(groups, h) & groups._bits[g] and h != g
+            )
         order = groups.order()
         assert sorted(order) == sorted(groups.members)
         place = {i: k for k, g in enumerate(order) for i in groups.members[g]}

@@ -125,8 +125,12 @@ def test_any_number_of_spatial_axes(rank):
     size = (5, 4, 3)[:rank]
     x, w = graph.input("x", Spec((2, 3, *size))), graph.state("w", Spec((4, 3, *(3,) * rank)))
     y = ops.relu(ops.conv(x, w, strides=(1,) * rank, pads=((1, 1),) * rank, dilation=(1,) * rank))
-    plan = agree(graph, {"y": ops.mean(y, axis=tuple(range(2, 2 + rank)))}, x=normal(2, 3, *size),
-                 states={"w": normal(4, 3, *(3,) * rank)})  # fmt: skip
+    plan = agree(
+        graph,
+        {"y": ops.mean(y, axis=tuple(range(2, 2 + rank)))},
+        x=normal(2, 3, *size),
+        states={"w": normal(4, 3, *(3,) * rank)},
+    )
     assert names(plan) == ["reorder", "conv+relu", "mean"]
 
 

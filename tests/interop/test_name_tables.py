@@ -30,8 +30,12 @@ from tests.interop.onnx.exported import model_of
 
 #: what may not hold a table outside rows
 FOLDERS = (
-    "interop/keras", "interop/torch", "interop/onnx", "interop/counterparts/torch", "interop/counterparts/onnx",
-)  # fmt: skip
+    "interop/keras",
+    "interop/torch",
+    "interop/onnx",
+    "interop/counterparts/torch",
+    "interop/counterparts/onnx",
+)
 LAYERS = {entry.name for entry in entries("layer")}
 #: the calls that make rows
 ROW_CALLS = {"OpPair", "op_pair", "missing_ops", "ReductionPair", "RecurrentPair", "TorchRow", "RecurrentRow"}
@@ -76,15 +80,21 @@ def _names(node: ast.AST) -> Iterator[str]:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_table_of_layers_stands_outside_rows(folder: str):
     root = Path(counterparts.__file__).parents[2]
-    tables = [f"{path.name}:{line} {sorted(names)}" for path in sorted((root / folder).rglob("*.py"))
-              for line, names in _tables(ast.parse(path.read_text("utf-8")))]  # fmt: skip
+    tables = [
+        f"{path.name}:{line} {sorted(names)}"
+        for path in sorted((root / folder).rglob("*.py"))
+        for line, names in _tables(ast.parse(path.read_text("utf-8")))
+    ]
     assert tables == []
 
 
 def test_a_table_in_a_text_is_seen():
-    lines = ["A = {'ReLU': 1, 'Dense': 2, 'LSTM': 3}", "B = (layers.ReLU, layers.ELU, layers.SELU)",
-             "C = op_pair('Relu', fields={'ReLU': 1, 'Dense': 2, 'LSTM': 3})",
-             "D = isinstance(x, layers.ReLU | layers.ELU | layers.SELU)"]  # fmt: skip
+    lines = [
+        "A = {'ReLU': 1, 'Dense': 2, 'LSTM': 3}",
+        "B = (layers.ReLU, layers.ELU, layers.SELU)",
+        "C = op_pair('Relu', fields={'ReLU': 1, 'Dense': 2, 'LSTM': 3})",
+        "D = isinstance(x, layers.ReLU | layers.ELU | layers.SELU)",
+    ]
     text = "\n".join(lines)
     assert [line for line, _ in _tables(ast.parse(text))] == [1, 2, 4]
 

@@ -75,8 +75,14 @@ def test_keras_in_several_files(tmp_path):
         outside["layers/dense/vars/0"] = np.ones((2, 2), "f4")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "link.weights.h5").symlink_to(tmp_path / "outside.weights.h5")
-    for name in ("../outside.weights.h5", str(tmp_path / "outside.weights.h5"), "link.weights.h5", "a\\b.weights.h5",
-                 "missing.weights.h5", "net.weights.json"):  # fmt: skip
+    for name in (
+        "../outside.weights.h5",
+        str(tmp_path / "outside.weights.h5"),
+        "link.weights.h5",
+        "a\\b.weights.h5",
+        "missing.weights.h5",
+        "net.weights.json",
+    ):
         index = tmp_path / "folder" / "net.weights.json"
         index.write_text(json.dumps({"weight_map": {"/layers/dense/vars": [name, "x.weights.h5"]}}))
         with pytest.raises(ModelFileError, match=r"net\.weights\.json|missing"):

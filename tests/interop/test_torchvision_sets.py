@@ -119,8 +119,12 @@ def check_there_and_back(name: str, theirs: str, folder: Path) -> None:
         for weight, array in models[0].weights.items():
             np.testing.assert_array_equal(array, model.weights[weight])
     model = pt.load_model(name, weights=str(folder / f"{theirs}-legacy"))
-    renamed = folder / SETS[f"torchvision/{theirs}" if f"torchvision/{theirs}" in SETS else f"torchvision/{theirs}-v1"]\
-        .weights.address.rpartition("/")[2]  # fmt: skip
+    renamed = (
+        folder
+        / SETS[
+            f"torchvision/{theirs}" if f"torchvision/{theirs}" in SETS else f"torchvision/{theirs}-v1"
+        ].weights.address.rpartition("/")[2]
+    )
     (folder / f"{theirs}-zip").rename(renamed)
     model = pt.load_model(name, weights=str(renamed))  # the name of the set's file: its preprocessing as well
     assert_outputs_equal(model, net)

@@ -118,8 +118,11 @@ def test_preprocessing_and_class_names_come_along_and_are_printed(mirror: Path, 
 def test_the_block_of_a_text_loads_once(mirror: Path, capsys: pytest.CaptureFixture):
     text = (mirror / "mine.proto").read_text(encoding="utf-8")
     path = mirror / "tuned.proto"
-    path.write_text(text.replace('"mine"', '"tuned"').replace("classes: 1000", "classes: 5")
-                    + '\nweights { source: "published.pth"  except: "conv10/*" }\n', encoding="utf-8")  # fmt: skip
+    path.write_text(
+        text.replace('"mine"', '"tuned"').replace("classes: 1000", "classes: 5")
+        + '\nweights { source: "published.pth"  except: "conv10/*" }\n',
+        encoding="utf-8",
+    )
     (mirror / "weights" / "tuned.proto").write_text(
         (mirror / "weights" / "mine.proto").read_text(encoding="utf-8").replace('model: "mine"', 'model: "tuned"'),
         encoding="utf-8",
@@ -258,8 +261,16 @@ def test_mistakes_of_a_declaration_are_reported(text: str, message: str, tmp_pat
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "..", ""])
 def test_class_names_are_read_from_their_folder_only(name: str, tmp_path: Path):
-    weights = WeightSet(name="s/x", model="m", address="https://h/f", format="F", system="torch", license="l",
-                        trained_by="t", classes=name)  # fmt: skip
+    weights = WeightSet(
+        name="s/x",
+        model="m",
+        address="https://h/f",
+        format="F",
+        system="torch",
+        license="l",
+        trained_by="t",
+        classes=name,
+    )
     with pytest.raises(UsageError, match="expected the name of a file"):
         DeclaredSet(weights, tmp_path / "m.proto").class_names()
 
@@ -317,8 +328,9 @@ def test_predict_prints_the_best_classes_by_name(mirror: Path):
         "cat.png",
         "--allow-download",
     ]
-    result = subprocess.run(command, cwd=mirror, capture_output=True, text=True, timeout=120,
-                            env={**os.environ, "PROTOTORCH_DEVICE": "cpu"})  # fmt: skip
+    result = subprocess.run(
+        command, cwd=mirror, capture_output=True, text=True, timeout=120, env={**os.environ, "PROTOTORCH_DEVICE": "cpu"}
+    )
     assert result.returncode == 0, result.stderr
     line = result.stdout.splitlines()[-1]
     assert line.startswith("cat.png: kind ")
@@ -365,7 +377,9 @@ def test_run_begins_with_the_weights_and_resume_does_not_load_them_again(mirror:
     (mirror / "weights" / "tiny.proto").write_text(
         'weight_set { name: "we/tiny"  model: "tiny"  address: "file:w.npz"  format: "NumPy"  system: "prototorch"  '
         'license: "ours"  trained_by: "us"  preprocess { Rescaling { scale: $(1 / 255) } } }'.replace(
-            "file:", f"file:{mirror}/"))  # fmt: skip
+            "file:", f"file:{mirror}/"
+        )
+    )
     done = run("--weights", "we/tiny", "--run-dir", "third", "--allow-download")
     assert done.returncode == 0, done.stderr
     resumed = run("--run-dir", "third", "--resume", "--epochs", "2")  # its preprocessing is in the snapshot

@@ -21,9 +21,10 @@ ARRAYS = {
     "päß.\U0001f600": np.arange(2.0),
 }  # fmt: skip
 READERS = {
-    "w.pt": lambda path: torch.load(path, weights_only=True), "w.pth": lambda path: torch.load(path, mmap=True),
+    "w.pt": lambda path: torch.load(path, weights_only=True),
+    "w.pth": lambda path: torch.load(path, mmap=True),
     "w.safetensors": load_file,
-}  # fmt: skip
+}
 
 
 def mlp():

@@ -66,8 +66,12 @@ def random_series(draw, epochs):
     """A monitored value: a random walk, with ties, and NaN after the first epoch."""
     kind = draw.choice(["walk", "ties", "falling", "noise"])
     steps = draw.rng.standard_normal(epochs)
-    values = {"walk": np.cumsum(steps), "ties": np.round(np.cumsum(steps)), "falling": -np.cumsum(np.abs(steps)) / 5,
-              "noise": steps}[kind] + 3  # fmt: skip
+    values = {
+        "walk": np.cumsum(steps),
+        "ties": np.round(np.cumsum(steps)),
+        "falling": -np.cumsum(np.abs(steps)) / 5,
+        "noise": steps,
+    }[kind] + 3
     if draw.chance(0.25) and differs("NaN as the first monitored value"):
         values[draw.integer(4, epochs - 1)] = np.nan  # start_from_epoch is at most 3
     return [round(float(v), 3) for v in values]
@@ -90,8 +94,10 @@ def random_callback(draw, cls, folder):
     ends = [".h5", ".weights.h5"] if "filepath" in paths else ["", ""]
     for side in ("ours", "keras"):
         (folder / side).mkdir()
-    mine, theirs = ({n: str(folder / side / v) + end for n, v in paths.items()}
-                    for side, end in zip(("ours", "keras"), ends, strict=True))  # fmt: skip
+    mine, theirs = (
+        {n: str(folder / side / v) + end for n, v in paths.items()}
+        for side, end in zip(("ours", "keras"), ends, strict=True)
+    )
     ours = drawn(cls, draw.random, **fixed, **mine) if cls.specs() else cls()
     return ours, peer(**peer_options(ours, known) | theirs)
 
@@ -110,7 +116,8 @@ def run(model, logs, callback, epochs, folder):
     """What a fit with the callback gives."""
     rates = []
     note = (pt.callbacks if isinstance(model, pt.Model) else keras.callbacks).LambdaCallback(
-        on_epoch_end=lambda epoch, logs: rates.append(rate_of(model)))  # fmt: skip
+        on_epoch_end=lambda epoch, logs: rates.append(rate_of(model))
+    )
     history = model.fit(X, Y, epochs=epochs, batch_size=8, verbose=0, callbacks=[logs, callback, note])
     last = kernel_of(model)
     kept = min(range(len(logs.kernels)), key=lambda i: float(np.abs(logs.kernels[i] - last).max()))
@@ -128,8 +135,9 @@ def rate_of(model):
 def test_callback_is_keras(seed, tmp_path):
     with drawing("callbacks", seed) as draw:
         left_out = {"History", "LambdaCallback", "TerminateOnNaN"} if differs("A loss that is not finite") else set()
-        classes = [cls for name, cls in Callback.members().items()
-                   if hasattr(keras.callbacks, name) and name not in left_out]  # fmt: skip
+        classes = [
+            cls for name, cls in Callback.members().items() if hasattr(keras.callbacks, name) and name not in left_out
+        ]
         cls = classes[seed % len(classes)]
         epochs = draw.integer(5, 10)
         series = {name: random_series(draw, epochs) for name in ("score", "other score")}

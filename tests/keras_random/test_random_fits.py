@@ -33,8 +33,13 @@ def build(library, case):
     if not several:
         losses, metrics, weighted = (next(iter(d.values())) for d in (losses, metrics, weighted))
     kind, options = case.optimizer
-    model.compile(optimizer=getattr(library.optimizers, kind)(**options), loss=losses, metrics=metrics,
-                  weighted_metrics=weighted, loss_weights=factors if several else None)  # fmt: skip
+    model.compile(
+        optimizer=getattr(library.optimizers, kind)(**options),
+        loss=losses,
+        metrics=metrics,
+        weighted_metrics=weighted,
+        loss_weights=factors if several else None,
+    )
     return model
 
 

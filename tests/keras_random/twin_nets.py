@@ -147,19 +147,35 @@ def _layer_for(draw: Draw, shape: tuple[int, ...]) -> Layer:
     activation = draw.choice(["linear", "relu", "tanh", "silu"])
     units = draw.integer(2, 4)
     if len(shape) == 1:
-        return draw.choice([
-            L.Dense(units, activation), L.BatchNormalization(), L.RepeatVector(3), L.Reshape([shape[0], 1]),
-            L.Activation("gelu"), L.LayerNormalization(), L.Dense(units, activation, kernel_regularizer="l2"),
-        ])  # fmt: skip
+        return draw.choice(
+            [
+                L.Dense(units, activation),
+                L.BatchNormalization(),
+                L.RepeatVector(3),
+                L.Reshape([shape[0], 1]),
+                L.Activation("gelu"),
+                L.LayerNormalization(),
+                L.Dense(units, activation, kernel_regularizer="l2"),
+            ]
+        )
     if len(shape) == 2:
         recurrent = draw.choice([L.GRU, L.LSTM, L.SimpleRNN])
         every = draw.chance(0.7)
-        return draw.choice([
-            recurrent(units, return_sequences=every), recurrent(units, return_sequences=every),
-            L.Bidirectional(recurrent(units, return_sequences=every)), L.Dense(units, activation),
-            L.LayerNormalization(), L.MultiHeadAttention(2, 2), L.TimeDistributed(L.Dense(units, activation)),
-            L.Flatten(), L.Conv1D(units, 2, padding="same"), L.BatchNormalization(axis=-1), L.GlobalMaxPooling1D(),
-        ])  # fmt: skip
+        return draw.choice(
+            [
+                recurrent(units, return_sequences=every),
+                recurrent(units, return_sequences=every),
+                L.Bidirectional(recurrent(units, return_sequences=every)),
+                L.Dense(units, activation),
+                L.LayerNormalization(),
+                L.MultiHeadAttention(2, 2),
+                L.TimeDistributed(L.Dense(units, activation)),
+                L.Flatten(),
+                L.Conv1D(units, 2, padding="same"),
+                L.BatchNormalization(axis=-1),
+                L.GlobalMaxPooling1D(),
+            ]
+        )
     small = min(shape[1:]) < 4
     return draw.choice([
         L.Conv2D(units, draw.choice([1, 2, 3]), padding="same", activation=activation), L.BatchNormalization(),

@@ -44,8 +44,14 @@ def test_cross_causal_counts_from_the_first_step():
 
 def test_query_value_key_and_sizes():
     inputs = [sequence(2, 4, 5), sequence(2, 6, 3), sequence(2, 6, 2, seed=2)]
-    check("value_dim: 4  output_shape: 7  use_bias: false", inputs, lambda f, t: f(*t),
-          value_dim=4, output_shape=7, use_bias=False)  # fmt: skip
+    check(
+        "value_dim: 4  output_shape: 7  use_bias: false",
+        inputs,
+        lambda f, t: f(*t),
+        value_dim=4,
+        output_shape=7,
+        use_bias=False,
+    )
 
 
 def test_a_mask_as_input():
@@ -80,8 +86,22 @@ def test_pytorch(causal):
         x = t[0].transpose(0, 1)
         hidden = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1) if causal else None
         y, _ = torch.nn.functional.multi_head_attention_forward(
-            x, x, x, 6, 2, into, bias, None, None, False, 0.0, w["attention_output/kernel"].reshape(6, 6).T,
-            w["attention_output/bias"], training=False, attn_mask=hidden)  # fmt: skip
+            x,
+            x,
+            x,
+            6,
+            2,
+            into,
+            bias,
+            None,
+            None,
+            False,
+            0.0,
+            w["attention_output/kernel"].reshape(6, 6).T,
+            w["attention_output/bias"],
+            training=False,
+            attn_mask=hidden,
+        )
         return y.transpose(0, 1)
 
     assert_same(ours(text, inputs, weights), torch_side(peer, inputs, weights))

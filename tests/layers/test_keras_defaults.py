@@ -25,8 +25,15 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.reader import parse
 from tests.keras_random.differences import differs
 
-PEERS = {Layer: keras.layers, Loss: keras.losses, Metric: keras.metrics, Optimizer: keras.optimizers,
-         Initializer: keras.initializers, Regularizer: keras.regularizers, Constraint: keras.constraints}  # fmt: skip
+PEERS = {
+    Layer: keras.layers,
+    Loss: keras.losses,
+    Metric: keras.metrics,
+    Optimizer: keras.optimizers,
+    Initializer: keras.initializers,
+    Regularizer: keras.regularizers,
+    Constraint: keras.constraints,
+}
 
 #: (class, argument): the row of docs/from-keras.md that says why the default is another one
 DELIBERATE = {

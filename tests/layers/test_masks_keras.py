@@ -70,8 +70,12 @@ def rows():
     for text, options in (("axis: -1", {}), ("axis: 1  momentum: 0.5", {"axis": 1, "momentum": 0.5})):
         yield f"BatchNormalization {{ {text} }}", lambda o=options: K.BatchNormalization(**o), SEQUENCE
     for name, cls in (("LSTM", K.LSTM), ("GRU", K.GRU), ("SimpleRNN", K.SimpleRNN)):
-        for options in ({}, {"return_sequences": True}, {"return_sequences": True, "return_state": True},
-                        {"go_backwards": True}):  # fmt: skip
+        for options in (
+            {},
+            {"return_sequences": True},
+            {"return_sequences": True, "return_state": True},
+            {"go_backwards": True},
+        ):
             text = "  ".join(f"{k}: true" for k in options)
             yield f"{name} {{ units: 2  {text} }}", lambda c=cls, o=options: c(2, **o), SEQUENCE
     for mode in ("concat", "sum", "none"):
@@ -84,14 +88,19 @@ def rows():
     first = {"data_format": "channels_first"}
     moved = [([np.swapaxes(X, 1, 2)], [A])]
     yield "GlobalAveragePooling1D { }", lambda: K.GlobalAveragePooling1D(**first), moved
-    yield ("GlobalAveragePooling1D { keepdims: true }",
-           lambda: K.GlobalAveragePooling1D(keepdims=True, **first), moved)  # fmt: skip
+    yield ("GlobalAveragePooling1D { keepdims: true }", lambda: K.GlobalAveragePooling1D(keepdims=True, **first), moved)
     yield "TimeDistributed { Dense { units: 2 } }", lambda: K.TimeDistributed(K.Dense(2)), SEQUENCE
     yield "MultiHeadAttention { num_heads: 2  key_dim: 3 }", lambda: attention(False), ATTENTION
-    yield ("MultiHeadAttention { num_heads: 2  key_dim: 3  causal: true }",
-           lambda: attention(False, use_causal_mask=True), ATTENTION)  # fmt: skip
-    yield ("MultiHeadAttention { num_heads: 2  key_dim: 3  return_attention_scores: true }",
-           lambda: attention(True), ATTENTION)  # fmt: skip
+    yield (
+        "MultiHeadAttention { num_heads: 2  key_dim: 3  causal: true }",
+        lambda: attention(False, use_causal_mask=True),
+        ATTENTION,
+    )
+    yield (
+        "MultiHeadAttention { num_heads: 2  key_dim: 3  return_attention_scores: true }",
+        lambda: attention(True),
+        ATTENTION,
+    )
 
 
 CASES = [(text, make, xs, masks) for text, make, inputs in rows() for xs, masks in inputs]

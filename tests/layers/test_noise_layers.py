@@ -18,9 +18,12 @@ def run(text, x, training=True, key=(1, 2)):
 
 ONES = np.ones((40, 25, 10))  # 10,000 draws: a share has a standard deviation below 0.005
 ALL = [
-    "Dropout { rate: 0.3 }", "SpatialDropout1D { rate: 0.3 }", "GaussianNoise { stddev: 0.3 }",
-    "GaussianDropout { rate: 0.3 }", "AlphaDropout { rate: 0.3 }",
-]  # fmt: skip
+    "Dropout { rate: 0.3 }",
+    "SpatialDropout1D { rate: 0.3 }",
+    "GaussianNoise { stddev: 0.3 }",
+    "GaussianDropout { rate: 0.3 }",
+    "AlphaDropout { rate: 0.3 }",
+]
 
 
 @pytest.mark.parametrize("text", ALL)

@@ -38,8 +38,9 @@ def test_batch_normalization_is_keras(shape, options, parts, training):
     x = numbers(5, *shape) * 2 + 1
     weights = statistics(x.shape[axis], **parts)
     layer = keras.layers.BatchNormalization(**{"axis": 1} | options)
-    beside_keras(layer, text_of("BatchNormalization", options), [x], training=training, weights=weights,
-                 tolerance=SINGLE)  # fmt: skip
+    beside_keras(
+        layer, text_of("BatchNormalization", options), [x], training=training, weights=weights, tolerance=SINGLE
+    )
     if training:
         assert_moved(text_of("BatchNormalization", options), x, weights, layer)
 

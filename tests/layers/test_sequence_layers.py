@@ -58,8 +58,14 @@ def test_a_mask_goes_backwards_with_its_steps():
 
 
 def test_dropout_draws_once_for_all_steps():
-    layer = SimpleRNN(3, dropout=0.5, return_sequences=True, recurrent_initializer="zeros", bias_initializer="zeros",
-                      activation="linear")  # fmt: skip
+    layer = SimpleRNN(
+        3,
+        dropout=0.5,
+        return_sequences=True,
+        recurrent_initializer="zeros",
+        bias_initializer="zeros",
+        activation="linear",
+    )
     ones = tensor(np.ones((8, 5, 4), "float32"))
     layer(ones)
     with training():

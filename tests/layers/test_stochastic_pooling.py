@@ -58,8 +58,9 @@ def test_the_gradient_passes_to_the_element_that_was_drawn():
     (gradient,) = gradients(draw, x, seeds=[pt.tensor(g)])
     found = np.asarray(gradient.numpy())
     y = drawn(np.asarray(x.numpy()), 5)
-    expected = np.where(np.asarray(x.numpy()) == y.repeat(2, axis=2).repeat(2, axis=3),
-                        g.repeat(2, axis=2).repeat(2, axis=3), 0)  # fmt: skip
+    expected = np.where(
+        np.asarray(x.numpy()) == y.repeat(2, axis=2).repeat(2, axis=3), g.repeat(2, axis=2).repeat(2, axis=3), 0
+    )
     np.testing.assert_array_equal(found, expected)
 
 

@@ -61,11 +61,14 @@ def copy_layer(weights, name, peer, pre_norm):
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_encoder(pre_norm, causal, activation, tmp_path):
-    model = model_of(f"""name: "one"
+    model = model_of(
+        f"""name: "one"
         include "blocks/transformer.proto"
         input {{ name: "x"  shape: [5, {DIM}] }}
         encoder {{ name: "layer"  dim: {DIM}  heads: {HEADS}  hidden: {HIDDEN}  causal: {str(causal).lower()}
-                   activation: {activation}  pre_norm: {str(pre_norm).lower()} }}""", tmp_path)  # fmt: skip
+                   activation: {activation}  pre_norm: {str(pre_norm).lower()} }}""",
+        tmp_path,
+    )
     peer = nn.TransformerEncoderLayer(DIM, HEADS, HIDDEN, activation=activation, batch_first=True, norm_first=pre_norm)
     copy_layer(model.weights, "layer", peer.eval(), pre_norm)
     x = np.random.default_rng(1).standard_normal((3, 5, DIM)).astype("float32")
@@ -77,14 +80,17 @@ def test_encoder(pre_norm, causal, activation, tmp_path):
 
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_decoder(pre_norm, tmp_path):
-    model = model_of(f"""name: "both"
+    model = model_of(
+        f"""name: "both"
         include "blocks/transformer.proto"
         input {{ name: "source"  shape: [7, {DIM}] }}
         input {{ name: "target"  shape: [5, {DIM}] }}
         encoder {{ name: "reader"  bottom: "source"  dim: {DIM}  heads: {HEADS}  hidden: {HIDDEN} }}
         LayerNormalization {{ name: "memory"  epsilon: 1e-5 }}
         decoder {{ name: "writer"  bottom: "target"  dim: {DIM}  heads: {HEADS}  hidden: {HIDDEN}  memory: "memory"
-                   activation: relu  pre_norm: {str(pre_norm).lower()} }}""", tmp_path)  # fmt: skip
+                   activation: relu  pre_norm: {str(pre_norm).lower()} }}""",
+        tmp_path,
+    )
     reader = nn.TransformerEncoderLayer(DIM, HEADS, HIDDEN, activation="gelu", batch_first=True, norm_first=True)
     writer = nn.TransformerDecoderLayer(DIM, HEADS, HIDDEN, batch_first=True, norm_first=pre_norm)
     norm = nn.LayerNorm(DIM)

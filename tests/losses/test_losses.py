@@ -73,8 +73,9 @@ def test_derivatives_in_float64(cls, example):
         return x, ops.sum(g * tensor(along))
 
     x, first = slope(output)
-    numeric = (total(loss, target, tensor(output + h * along)).item()
-               - total(loss, target, tensor(output - h * along)).item()) / (2 * h)  # fmt: skip
+    numeric = (
+        total(loss, target, tensor(output + h * along)).item() - total(loss, target, tensor(output - h * along)).item()
+    ) / (2 * h)
     # central differences: h^2 of truncation, 1e-16 / h of rounding
     np.testing.assert_allclose(first.item(), numeric, rtol=1e-6, atol=1e-8)
     second = ops.sum(grad(first, [x], materialize_grads=True)[0] * tensor(along)).item() if first.requires_grad else 0.0
@@ -189,8 +190,14 @@ def test_a_probability_of_zero_or_one_costs_what_keras_says():
 
 def test_what_is_not_a_number_stays_so():
     output = np.full((2, 3), np.nan, np.float32)
-    for loss in (L.MeanSquaredError(), L.MeanAbsoluteError(), L.Huber(), L.BinaryCrossentropy(True), L.Hinge(),
-                 L.BinaryCrossentropy()):  # fmt: skip
+    for loss in (
+        L.MeanSquaredError(),
+        L.MeanAbsoluteError(),
+        L.Huber(),
+        L.BinaryCrossentropy(True),
+        L.Hinge(),
+        L.BinaryCrossentropy(),
+    ):
         assert np.isnan(loss.per_sample_loss(tensor(np.ones((2, 3), np.float32)), tensor(output)).numpy()).all(), loss
     for loss in (L.SparseCategoricalCrossentropy(True), L.SparseCategoricalCrossentropy()):
         assert np.isnan(loss.per_sample_loss(tensor([0, 1]), tensor(output)).numpy()).all()

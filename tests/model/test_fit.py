@@ -120,8 +120,10 @@ def test_dicts_and_weights_in_a_stream():
 
 def test_a_stream_through_the_models_own_preparation():
     def made():
-        net = pt.Sequential([pt.Input((4,)), pt.layers.Dense(3)], preprocess=[pt.layers.Rescaling(0.1),
-                            pt.layers.Cropping1D(1), pt.layers.Flatten()])  # fmt: skip
+        net = pt.Sequential(
+            [pt.Input((4,)), pt.layers.Dense(3)],
+            preprocess=[pt.layers.Rescaling(0.1), pt.layers.Cropping1D(1), pt.layers.Flatten()],
+        )
         net.compile("sgd", SPARSE)
         return net
 

@@ -44,8 +44,11 @@ def theirs() -> keras.Model:
 
 def give(mine: pt.Model, other: keras.Model) -> None:
     """Our weights for Keras: kernels [filters, channels, h, w] -> [h, w, channels, filters]; features in its order."""
-    for layer, kept in zip([x for x in other.layers if x.weights], ["conv2d_1", "batch_normalization_1", "conv2d_2",
-                           "dense_1"], strict=True):  # fmt: skip
+    for layer, kept in zip(
+        [x for x in other.layers if x.weights],
+        ["conv2d_1", "batch_normalization_1", "conv2d_2", "dense_1"],
+        strict=True,
+    ):
         named = {n.rsplit("/", 1)[1]: a for n, a in mine.weights.items() if n.startswith(kept + "/")}
         for weight in layer.weights:
             array = named[weight.name]
@@ -65,10 +68,14 @@ OPTIMIZERS = {
 
 def pair(kind, options):
     mine, other = ours(), theirs()
-    mine.compile(getattr(pt.optimizers, kind)(**options), pt.losses.SparseCategoricalCrossentropy(from_logits=True),
-                 ["accuracy"])  # fmt: skip
-    other.compile(getattr(keras.optimizers, kind)(**options),
-                  keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])  # fmt: skip
+    mine.compile(
+        getattr(pt.optimizers, kind)(**options), pt.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]
+    )
+    other.compile(
+        getattr(keras.optimizers, kind)(**options),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
     give(mine, other)
     return mine, other
 

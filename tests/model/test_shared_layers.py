@@ -35,8 +35,9 @@ def test_a_layer_of_a_trained_model_on_symbols_brings_its_weights():
     x = pt.Input((5,))
     features = pt.Model(x, model.get_layer("hidden")(x))
     weights = model.get_weights()
-    np.testing.assert_allclose(features.predict(X), np.tanh(X @ weights["hidden/kernel"] + weights["hidden/bias"]),
-                               rtol=1e-5, atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        features.predict(X), np.tanh(X @ weights["hidden/kernel"] + weights["hidden/bias"]), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_training_one_model_changes_the_other_and_its_own_layers_alone():

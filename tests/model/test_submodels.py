@@ -85,8 +85,10 @@ def test_the_first_weights_are_those_of_the_whole_model():
     model = model_from_text(TEXT + "compile { loss: mse  seed: 7 }")
     part = model.submodel("stem")
     part.predict(X)
-    np.testing.assert_array_equal(part.weights["stem/conv/kernel"], model_from_text(
-        TEXT + "compile { loss: mse  seed: 7 }").weights["stem/conv/kernel"])  # fmt: skip
+    np.testing.assert_array_equal(
+        part.weights["stem/conv/kernel"],
+        model_from_text(TEXT + "compile { loss: mse  seed: 7 }").weights["stem/conv/kernel"],
+    )
 
 
 def test_what_keras_users_write_works():

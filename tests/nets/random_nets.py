@@ -113,8 +113,15 @@ class Growing:
 
     # ---------------------------------------------------------------- layers
 
-    def add(self, cls: type[Layer], bottoms: tuple[str, ...], shape: tuple[int, ...] | None = None,
-            name: str | None = None, made: Layer | None = None, **fixed: Any) -> bool:  # fmt: skip
+    def add(
+        self,
+        cls: type[Layer],
+        bottoms: tuple[str, ...],
+        shape: tuple[int, ...] | None = None,
+        name: str | None = None,
+        made: Layer | None = None,
+        **fixed: Any,
+    ) -> bool:
         """Add a layer of a class on these values where one takes them; with ``shape`` only one that gives this."""
         try:
             layer = made or drawn(cls, self.rng, self.value(bottoms[0]), tries=3, **fixed)
@@ -302,11 +309,16 @@ def random_model(seed: int) -> RandomModel:
     outputs, losses = ends(net)
     finished = replace(net.net(outputs=tuple(outputs)), name=f"random_{seed}")
     compiled = Compile(
-        loss=losses, optimizer=drawn(rng.choice(list(Optimizer.members().values())), rng),
-        metrics=measured(rng, losses, net), weighted_metrics=measured(rng, losses, net, 0.2),
-        memory="low" if rng.random() < 0.1 else "normal", seed=rng.randint(0, 9),
-        precision="auto" if rng.random() < 0.25 else "fp32", autotune=rng.random() < 0.03, device="cpu",
-    )  # fmt: skip
+        loss=losses,
+        optimizer=drawn(rng.choice(list(Optimizer.members().values())), rng),
+        metrics=measured(rng, losses, net),
+        weighted_metrics=measured(rng, losses, net, 0.2),
+        memory="low" if rng.random() < 0.1 else "normal",
+        seed=rng.randint(0, 9),
+        precision="auto" if rng.random() < 0.25 else "fp32",
+        autotune=rng.random() < 0.03,
+        device="cpu",
+    )
     try:
         PlanCache(finished, Variables(), cpu("plain"), compiled).plan(TRAIN, net.inputs_of(net.batch), create=False)
     except ModelError:  # a metric that does not take this output

@@ -81,11 +81,12 @@ def compare(name, args=(), options=None, inputs=(), tolerance=1e-9, training=Tru
     z = theirs(*(v * 1 if takes_copy else v for v in peers))
     compare_results(y, z, tolerance)
     compare_gradients(
-        y, z,
+        y,
+        z,
         [*(v for v in flat(mine) if isinstance(v, pt.Tensor)), *ours.parameters()],
         [*(v for v in flat(peers) if isinstance(v, torch.Tensor)), *theirs.parameters()],
         tolerance * 10,
-    )  # fmt: skip
+    )
     for (key, a), b in zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True):
         np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-12, err_msg=key)
 
@@ -101,8 +102,9 @@ def compare_functions(name, args=(), options=None, tolerance=1e-9):
     compare_results(y, z, tolerance)
     leaves = lambda values, kind: [v for v in flat(list(values)) if isinstance(v, kind)]  # noqa: E731
     compare_gradients(
-        y, z,
+        y,
+        z,
         leaves([*mine, *my_options.values()], pt.Tensor),
         leaves([*peers, *their_options.values()], torch.Tensor),
         tolerance * 10,
-    )  # fmt: skip
+    )

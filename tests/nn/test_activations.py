@@ -61,8 +61,15 @@ def test_functions(name, args, options):
 
 
 def test_in_place_functions_overwrite_their_argument():
-    for name, args in (("relu_", ()), ("elu_", (0.5,)), ("leaky_relu_", (0.1,)), ("hardtanh_", ()), ("celu_", ()),
-                       ("selu_", ()), ("threshold_", (0.0, 9.0))):  # fmt: skip
+    for name, args in (
+        ("relu_", ()),
+        ("elu_", (0.5,)),
+        ("leaky_relu_", (0.1,)),
+        ("hardtanh_", ()),
+        ("celu_", ()),
+        ("selu_", ()),
+        ("threshold_", (0.0, 9.0)),
+    ):
         mine, theirs = pt.tensor(x(5)), torch.tensor(x(5))
         assert getattr(pt.nn.functional, name)(mine, *args) is mine
         getattr(torch.nn.functional, name)(theirs, *args)

@@ -123,8 +123,11 @@ def test_a_state_that_does_not_fit_changes_nothing(net):
     state["first.kernal"] = state.pop("first.kernel") * 0
     state["blocks.0.norm.gamma"] = np.zeros(3, "float32")
     state["scale"] = np.ones(3, "float32")
-    with pytest.raises(WeightsError, match=r"'first.kernel' is missing; 'first.kernal' is no name of it. Did you mean "
-                       r"'first.kernel'.*; scale has the shape \[3\], expected \[\]"):  # fmt: skip
+    with pytest.raises(
+        WeightsError,
+        match=r"'first.kernel' is missing; 'first.kernal' is no name of it. Did you mean "
+        r"'first.kernel'.*; scale has the shape \[3\], expected \[\]",
+    ):
         net.load_state_dict(state)
     assert all(np.array_equal(a.numpy(), before[n]) for n, a in net.state_dict().items())
     del state["scale"]

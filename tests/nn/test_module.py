@@ -90,8 +90,10 @@ def test_the_state_shares_its_memory_and_can_be_assigned(pair):
     assert state["net.a.weight"].numpy() is not None
     assert np.shares_memory(state["net.a.weight"].numpy(), ours.a.weight.numpy())
     assert ours.state_dict(keep_vars=True)["a.weight"] is ours.a.weight
-    values = {k: v.clone().double() if hasattr(v, "double") else pt.tensor(v.numpy(), dtype=pt.float64)
-              for k, v in ours.state_dict().items()}  # fmt: skip
+    values = {
+        k: v.clone().double() if hasattr(v, "double") else pt.tensor(v.numpy(), dtype=pt.float64)
+        for k, v in ours.state_dict().items()
+    }
     ours.load_state_dict(values, assign=True)
     assert ours.a.weight.dtype == pt.float64
     assert isinstance(ours.a.weight, nn.Parameter)
@@ -221,9 +223,10 @@ def test_containers_behave_as_lists_and_dicts():
         values = lib.nn.ParameterList([lib.tensor([1.0])])
         values.append(lib.tensor([2.0]))
         values += [lib.tensor([3.0])]
-        return [repr(m).replace("prototorch.", "torch.") for m in
-                (made, made[1:], made[-1], seq, seq[:2], names, popped, values, values[1:])] + [
-                    len(made), list(names), len(seq), "b" in names]  # fmt: skip
+        return [
+            repr(m).replace("prototorch.", "torch.")
+            for m in (made, made[1:], made[-1], seq, seq[:2], names, popped, values, values[1:])
+        ] + [len(made), list(names), len(seq), "b" in names]
 
     assert run(pt) == run(torch)
 

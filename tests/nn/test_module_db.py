@@ -72,7 +72,8 @@ def test_modules_of_module_db(name):
                 if b is None:
                     assert a is None
                 elif isinstance(b, torch.Tensor):
-                    np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-7, atol=1e-9,
-                                               err_msg=str(sample.desc))  # fmt: skip
+                    np.testing.assert_allclose(
+                        a.numpy(), b.detach().numpy(), rtol=1e-7, atol=1e-9, err_msg=str(sample.desc)
+                    )
             count += 1
     assert count or name == "TransformerEncoder"  # its samples are layers

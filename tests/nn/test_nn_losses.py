@@ -80,8 +80,9 @@ CASES = [
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize(("name", "options", "inputs"), CASES)
 def test_losses(name, options, inputs, reduction):
-    ours = getattr(nn, name)(**{k: as_ours(v) if isinstance(v, np.ndarray) else v for k, v in options.items()},
-                             reduction=reduction)  # fmt: skip
+    ours = getattr(nn, name)(
+        **{k: as_ours(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}, reduction=reduction
+    )
     theirs = getattr(torch.nn, name)(
         **{k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}, reduction=reduction
     )

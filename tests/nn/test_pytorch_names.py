@@ -34,15 +34,24 @@ def test_every_module_of_pytorch_is_here_or_refused_by_name():
 
 def test_every_function_of_pytorch_is_here_or_known_to_be_missing():
     F = torch.nn.functional
-    theirs = {name for name in dir(F) if name[0].islower() and not name.startswith("_")
-              and callable(getattr(F, name)) and not inspect.isclass(getattr(F, name))}  # fmt: skip
+    theirs = {
+        name
+        for name in dir(F)
+        if name[0].islower()
+        and not name.startswith("_")
+        and callable(getattr(F, name))
+        and not inspect.isclass(getattr(F, name))
+    }
     assert theirs - set(nn.functional.__all__) - HELPERS == set(NO_FUNCTIONS)
     assert set(nn.functional.__all__) <= set(dir(F))
 
 
 def test_every_initializer_of_pytorch_is_here():
-    theirs = {n for n in dir(torch.nn.init) if n.rstrip("_").islower() and not n.startswith("_")
-              and inspect.isfunction(getattr(torch.nn.init, n))}  # fmt: skip
+    theirs = {
+        n
+        for n in dir(torch.nn.init)
+        if n.rstrip("_").islower() and not n.startswith("_") and inspect.isfunction(getattr(torch.nn.init, n))
+    }
     assert theirs <= set(nn.init.__all__)
 
 

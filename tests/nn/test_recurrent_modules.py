@@ -73,10 +73,11 @@ def test_packed_sequences(kind, seed):
     assert my_lengths.tolist() == their_lengths.tolist()
     compare_results([y, last], [z, their_last])
     compare_gradients(
-        [y, last], [z, their_last],
+        [y, last],
+        [z, their_last],
         [mine, *(s for s in flat([hx]) if s is not None), *ours.parameters()],
         [peer, *(s for s in flat([their_hx]) if s is not None), *theirs.parameters()],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("name", ["RNNCell", "LSTMCell", "GRUCell"])

@@ -15,5 +15,11 @@ product = HostFunction(
     lambda a, b: (a * b, np.sum(a)),
     lambda xs, ys, gs: [gs[0] * xs[1] + gs[1], gs[0] * xs[0]],
 )
-case("host_call", normal(3, 2), normal(3, 2, seed=1), oracle=lambda a, b, function: (a * b, sum(a.reshape(-1))),
-     attrs={"function": product}, second=False)  # fmt: skip
+case(
+    "host_call",
+    normal(3, 2),
+    normal(3, 2, seed=1),
+    oracle=lambda a, b, function: (a * b, sum(a.reshape(-1))),
+    attrs={"function": product},
+    second=False,
+)

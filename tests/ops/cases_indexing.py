@@ -64,23 +64,53 @@ def distinct(indices, shape, axes):
 
 for shape, index_shapes, axes in PLACES:
     x = normal(*shape)
-    indices = [integers(*s, below=shape[a], seed=k, dtype="int32" if k else "int64")
-               for k, (s, a) in enumerate(zip(index_shapes, axes, strict=True))]  # fmt: skip
+    indices = [
+        integers(*s, below=shape[a], seed=k, dtype="int32" if k else "int64")
+        for k, (s, a) in enumerate(zip(index_shapes, axes, strict=True))
+    ]
     case("advanced_index", x, *indices, attrs={"axes": axes}, oracle=read)
     values = normal(*shape_of(x, indices, axes), seed=5)
     for reduce in JOIN:
         once = reduce != "set" or distinct(indices, shape, axes)
-        case("index_put", x, values, *indices, attrs={"axes": axes, "reduce": reduce}, oracle=written,
-             gradient=once, second=once)  # fmt: skip
+        case(
+            "index_put",
+            x,
+            values,
+            *indices,
+            attrs={"axes": axes, "reduce": reduce},
+            oracle=written,
+            gradient=once,
+            second=once,
+        )
 
 outside = np.array([0, -1, 2, 3, -4])
 case("advanced_index", normal(3, 2), outside, attrs={"axes": (0,)}, oracle=read, gradient=False)
 case("advanced_index", integers(2, 3, below=9), outside, attrs={"axes": (1,)}, oracle=read)
-case("index_put", normal(2, 3), normal(2, 5), outside, attrs={"axes": (1,), "reduce": "sum"}, oracle=written,
-     gradient=False)  # fmt: skip
+case(
+    "index_put",
+    normal(2, 3),
+    normal(2, 5),
+    outside,
+    attrs={"axes": (1,), "reduce": "sum"},
+    oracle=written,
+    gradient=False,
+)
 case("index_put", normal(2, 3), normal(2, 5), outside, attrs={"axes": (1,)}, oracle=written, gradient=False)
-case("index_put", integers(4, below=9) > 4, integers(3, below=2) > 0, np.array([1, 1, 3]),
-     attrs={"axes": (0,), "reduce": "amax"}, oracle=written)  # fmt: skip
+case(
+    "index_put",
+    integers(4, below=9) > 4,
+    integers(3, below=2) > 0,
+    np.array([1, 1, 3]),
+    attrs={"axes": (0,), "reduce": "amax"},
+    oracle=written,
+)
 factors = np.array([2.0, 0.0, 0.0, 3.0, 0.0])
-case("index_put", np.array([1.5, 0.0, 2.0]), factors, np.array([0, 0, 1, 2, 2]),
-     attrs={"axes": (0,), "reduce": "prod"}, oracle=written, second=False)  # fmt: skip
+case(
+    "index_put",
+    np.array([1.5, 0.0, 2.0]),
+    factors,
+    np.array([0, 0, 1, 2, 2]),
+    attrs={"axes": (0,), "reduce": "prod"},
+    oracle=written,
+    second=False,
+)

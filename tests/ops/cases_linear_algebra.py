@@ -35,8 +35,9 @@ def eigenvectors(x):
 
 for batch in BATCHES:  # their gradients are those of functions of symmetric matrices: see test_matrix_gradients.py
     case("cholesky", symmetric(normal(*batch, 3, 3)), gradient=False, oracle=by_torch(torch.linalg.cholesky))
-    case("eigh", symmetric(normal(*batch, 3, 3)), gradient=False, tolerance=1e-10, tolerance32=1e-3,
-         oracle=eigenvectors)  # fmt: skip
+    case(
+        "eigh", symmetric(normal(*batch, 3, 3)), gradient=False, tolerance=1e-10, tolerance32=1e-3, oracle=eigenvectors
+    )
 
 
 def with_signs(function, like, *axes):
@@ -56,8 +57,19 @@ def with_signs(function, like, *axes):
 for shape in ((4, 3), (3, 3), (2, 3, 4)):
     case("pseudo_inverse_of", normal(*shape), np.linalg.pinv(normal(*shape)), oracle=lambda x, p: p, gradient=False)
 for shape in ((4, 3), (3, 3), (2, 3, 4), (0, 2, 2)):
-    case("qr", normal(*shape), gradient=False, tolerance32=1e-4,
-         oracle=with_signs(torch.linalg.qr, np.linalg.qr, -2, -1))  # fmt: skip
-    case("svd", normal(*shape), gradient=False, tolerance32=1e-3,
-         oracle=with_signs(lambda x: torch.linalg.svd(x, full_matrices=False),
-                           lambda x: np.linalg.svd(x, full_matrices=False), -2, None, -1))  # fmt: skip
+    case(
+        "qr", normal(*shape), gradient=False, tolerance32=1e-4, oracle=with_signs(torch.linalg.qr, np.linalg.qr, -2, -1)
+    )
+    case(
+        "svd",
+        normal(*shape),
+        gradient=False,
+        tolerance32=1e-3,
+        oracle=with_signs(
+            lambda x: torch.linalg.svd(x, full_matrices=False),
+            lambda x: np.linalg.svd(x, full_matrices=False),
+            -2,
+            None,
+            -1,
+        ),
+    )

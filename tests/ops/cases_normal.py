@@ -40,22 +40,33 @@ for shape, axis in AXES:
     x = normal(*shape) * 3
     case("softmax", x, attrs={"axis": axis}, oracle=peer(softmax))
     case("log_softmax", x, attrs={"axis": axis}, oracle=peer(lambda x, axis: torch.log_softmax(x, axis)))
-    case("softmax_grad", normal(*shape, seed=1), softmax(torch.tensor(x), axis).numpy(), attrs={"axis": axis},
-         oracle=lambda g, y, axis: g * y - y * (g * y).sum(axis=axis, keepdims=True))  # fmt: skip
+    case(
+        "softmax_grad",
+        normal(*shape, seed=1),
+        softmax(torch.tensor(x), axis).numpy(),
+        attrs={"axis": axis},
+        oracle=lambda g, y, axis: g * y - y * (g * y).sum(axis=axis, keepdims=True),
+    )
 case("softmax", np.array([[1e4, 0.0], [-1e4, -1e4]]), oracle=peer(softmax))
 case("log_softmax", np.array([[1e4, 0.0], [-1e4, -1e4]]), oracle=peer(lambda x: torch.log_softmax(x, -1)))
 
 
 def cross_entropy(x, labels):
-    return F.nll_loss(torch.log_softmax(x, -1).reshape(-1, x.shape[-1]), labels.reshape(-1).long(),
-                      reduction="none").reshape(labels.shape)  # fmt: skip
+    return F.nll_loss(
+        torch.log_softmax(x, -1).reshape(-1, x.shape[-1]), labels.reshape(-1).long(), reduction="none"
+    ).reshape(labels.shape)
 
 
 for shape in [(3,), (2, 5), (2, 3, 4), (0, 3), (4, 1)]:
     x, labels = normal(*shape) * 3, integers(*shape[:-1], below=shape[-1], dtype="int32")
     case("sparse_softmax_cross_entropy", x, labels, oracle=peer(cross_entropy))
-    case("sparse_softmax_cross_entropy_grad", normal(*shape[:-1], seed=1), x, labels,
-         oracle=lambda g, x, labels: tape(lambda x, labels: cross_entropy(x, labels), 1)(g, x, labels))  # fmt: skip
+    case(
+        "sparse_softmax_cross_entropy_grad",
+        normal(*shape[:-1], seed=1),
+        x,
+        labels,
+        oracle=lambda g, x, labels: tape(lambda x, labels: cross_entropy(x, labels), 1)(g, x, labels),
+    )
 
 EPS = 1e-3
 
@@ -72,9 +83,20 @@ for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 
     over = tuple(i for i in range(len(shape)) if i != axis)
     attrs = {"eps": EPS, "axis": axis}
     case("batch_norm", x, gamma, beta, attrs=attrs, oracle=peer(batch_norm), tolerance=1e-10, tolerance32=1e-4)
-    case("batch_norm_grad", normal(*shape, seed=1), x, gamma, x.mean(axis=over), x.var(axis=over), attrs=attrs,
-         oracle=lambda g, x, gamma, mean, var, **a: tape(lambda *t, **b: batch_norm(*t, **b)[0], 3)(
-             g, x, gamma, np.zeros_like(gamma), **a), tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case(
+        "batch_norm_grad",
+        normal(*shape, seed=1),
+        x,
+        gamma,
+        x.mean(axis=over),
+        x.var(axis=over),
+        attrs=attrs,
+        oracle=lambda g, x, gamma, mean, var, **a: tape(lambda *t, **b: batch_norm(*t, **b)[0], 3)(
+            g, x, gamma, np.zeros_like(gamma), **a
+        ),
+        tolerance=1e-9,
+        tolerance32=5e-4,
+    )
     case(
         "batch_norm_relu_grad",
         normal(*shape, seed=1),
@@ -91,9 +113,20 @@ for shape, axis in [((4, 3), 1), ((2, 3, 5), 1), ((2, 3, 2, 3), 1), ((3, 2, 4), 
         tolerance=1e-9,
         tolerance32=5e-4,
     )
-    case("batch_norm_inference", x, gamma, beta, normal(shape[axis], seed=3), positive(shape[axis], seed=3),
-         attrs=attrs, oracle=peer(lambda x, gamma, beta, mean, var, eps, axis: F.batch_norm(
-             x.movedim(axis, 1), mean, var, gamma, beta, False, eps=eps).movedim(1, axis)))  # fmt: skip
+    case(
+        "batch_norm_inference",
+        x,
+        gamma,
+        beta,
+        normal(shape[axis], seed=3),
+        positive(shape[axis], seed=3),
+        attrs=attrs,
+        oracle=peer(
+            lambda x, gamma, beta, mean, var, eps, axis: F.batch_norm(
+                x.movedim(axis, 1), mean, var, gamma, beta, False, eps=eps
+            ).movedim(1, axis)
+        ),
+    )
 
 
 def layer_norm(x, gamma, beta, axis, eps):
@@ -109,9 +142,16 @@ for shape, axis in [((2, 3), -1), ((2, 3, 4), (1, 2)), ((2, 3, 4), 1), ((0, 3), 
     attrs = {"axis": axis, "eps": EPS}
     x, gamma, beta = normal(*shape) * 2 + 1, positive(*own), normal(*own)
     case("layer_norm", x, gamma, beta, attrs=attrs, oracle=peer(layer_norm), tolerance=1e-10, tolerance32=1e-4)
-    case("layer_norm_grad", normal(*shape, seed=1), x, gamma, attrs=attrs,
-         oracle=lambda g, x, gamma, **a: tape(layer_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
-         tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case(
+        "layer_norm_grad",
+        normal(*shape, seed=1),
+        x,
+        gamma,
+        attrs=attrs,
+        oracle=lambda g, x, gamma, **a: tape(layer_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
+        tolerance=1e-9,
+        tolerance32=5e-4,
+    )
 
 
 def group_norm(x, gamma, beta, groups, eps):
@@ -122,9 +162,16 @@ for shape, groups in [((2, 4, 3), 2), ((3, 6), 3), ((2, 3, 2, 2), 3), ((2, 4, 2,
     attrs = {"groups": groups, "eps": EPS}
     x, gamma, beta = normal(*shape) * 2 + 1, positive(shape[1]), normal(shape[1])
     case("group_norm", x, gamma, beta, attrs=attrs, oracle=peer(group_norm), tolerance=1e-10, tolerance32=1e-4)
-    case("group_norm_grad", normal(*shape, seed=1), x, gamma, attrs=attrs,
-         oracle=lambda g, x, gamma, **a: tape(group_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
-         tolerance=1e-9, tolerance32=5e-4)  # fmt: skip
+    case(
+        "group_norm_grad",
+        normal(*shape, seed=1),
+        x,
+        gamma,
+        attrs=attrs,
+        oracle=lambda g, x, gamma, **a: tape(group_norm, 3)(g, x, gamma, np.zeros_like(gamma), **a),
+        tolerance=1e-9,
+        tolerance32=5e-4,
+    )
 
 
 def scale_shift(x, scale, bias=None, axis=1):
@@ -138,8 +185,14 @@ for shape, axis, count in [((3, 2), 1, 1), ((2, 3, 4), 1, 1), ((2, 3, 2), 0, 2),
     x, scale, bias = normal(*shape), normal(*own, seed=1), normal(*own, seed=2)
     case("scale_shift", x, scale, bias, attrs=attrs, oracle=peer(scale_shift))
     case("scale_shift", x, scale, attrs=attrs, oracle=peer(scale_shift))
-    case("scale_shift_grad", normal(*shape, seed=3), x, scale, attrs=attrs,
-         oracle=lambda g, x, s, **a: tape(scale_shift, 3)(g, x, s, np.zeros_like(s), **a))  # fmt: skip
+    case(
+        "scale_shift_grad",
+        normal(*shape, seed=3),
+        x,
+        scale,
+        attrs=attrs,
+        oracle=lambda g, x, s, **a: tape(scale_shift, 3)(g, x, s, np.zeros_like(s), **a),
+    )
 
 
 def windowed(x, size):
@@ -160,10 +213,22 @@ for shape, size in [((2, 5), 3), ((1, 2, 3), 5), ((2, 4, 2, 2), 1), ((0, 3, 2), 
     base = 1.5 + 0.8 / size * windowed(x * x, size)
     case("channel_window_sum", x, attrs={"size": size}, oracle=windowed)
     deep = torch.tensor(x).reshape(*shape, *(1,) * (3 - len(shape)))  # PyTorch wants three dimensions
-    case("lrn", x, attrs=attrs, oracle=lambda x, deep=deep, base=base, **a: (
-        lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(), base))  # fmt: skip
-    case("lrn_recompute", x, attrs=attrs, gradient=False, oracle=lambda x, deep=deep, **a: lrn(
-        torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy())  # fmt: skip
+    case(
+        "lrn",
+        x,
+        attrs=attrs,
+        oracle=lambda x, deep=deep, base=base, **a: (
+            lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(),
+            base,
+        ),
+    )
+    case(
+        "lrn_recompute",
+        x,
+        attrs=attrs,
+        gradient=False,
+        oracle=lambda x, deep=deep, **a: lrn(torch.tensor(x).reshape(deep.shape), **a).reshape(x.shape).numpy(),
+    )
     for through_relu in (False, True):
         case(
             "lrn_recompute_grad",
@@ -176,8 +241,16 @@ for shape, size in [((2, 5), 3), ((1, 2, 3), 5), ((2, 4, 2, 2), 1), ((0, 3, 2), 
                 * tape(lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape)
             ),
         )
-    case("lrn_grad", normal(*shape, seed=1), x, base, attrs=attrs, oracle=lambda g, x, base, deep=deep, **a: tape(
-        lrn, 1)(g.reshape(deep.shape), x.reshape(deep.shape), **a).reshape(x.shape))  # fmt: skip
+    case(
+        "lrn_grad",
+        normal(*shape, seed=1),
+        x,
+        base,
+        attrs=attrs,
+        oracle=lambda g, x, base, deep=deep, **a: tape(lrn, 1)(
+            g.reshape(deep.shape), x.reshape(deep.shape), **a
+        ).reshape(x.shape),
+    )
 
 
 def weights(q, k, *mask, causal=False, scale=None):
@@ -252,7 +325,15 @@ for (n, h, t, s, d, e), options, mask in [
         attrs = options | more
         case("attention_heads_with_stats", *inputs, attrs=attrs, gradient=False, oracle=peer(with_stats(expected)))
         outputs = peer(with_stats(expected))(*inputs, **attrs)
-        case("attention_heads_with_stats_grad", normal(n, t, h, e, seed=3), *inputs, *outputs, attrs=attrs,
-             gradient=False, oracle=lambda *a, known=expected, **o: tape(known, 3)(*a[:-2], **o))  # fmt: skip
-    case("attention_heads_grad", normal(n, t, h, e, seed=3), *given, key, attrs=options | random,
-         oracle=tape(dropped, 3))  # fmt: skip
+        case(
+            "attention_heads_with_stats_grad",
+            normal(n, t, h, e, seed=3),
+            *inputs,
+            *outputs,
+            attrs=attrs,
+            gradient=False,
+            oracle=lambda *a, known=expected, **o: tape(known, 3)(*a[:-2], **o),
+        )
+    case(
+        "attention_heads_grad", normal(n, t, h, e, seed=3), *given, key, attrs=options | random, oracle=tape(dropped, 3)
+    )

@@ -14,8 +14,12 @@ for shape in [(3,), (4, 2), (2, 3, 2)]:
     case(
         "slice_view", normal(*shape), attrs={"count": 2}, oracle=lambda x, count: np.array([x[i] for i in range(count)])
     )
-    case("concat_view", normal(*shape), attrs={"times": 3},
-         oracle=lambda x, times: np.array([row for _ in range(times) for row in x]))  # fmt: skip
+    case(
+        "concat_view",
+        normal(*shape),
+        attrs={"times": 3},
+        oracle=lambda x, times: np.array([row for _ in range(times) for row in x]),
+    )
 
 X, Y, A, B = ("in", 0), ("in", 1), ("node", 0, 0), ("node", 1, 0)
 PROGRAM = (("multiply", (X, Y), ()), ("tanh", (A,), ()), ("leaky_relu", (B,), (("negative_slope", 0.5),)))
@@ -33,15 +37,31 @@ for x, y in [((), ()), ((2, 3), (3,)), ((0, 3), (1, 3)), ((2, 1, 3), (2, 1, 3))]
         case("fused", normal(*x), normal(*y, seed=1), attrs=attrs, oracle=by_loop)
 
 NUMBERS = (("where", (X, ("const", 2, "int32"), ("const", 3, "int32")), ()),)
-case("fused", np.array([True, False]), attrs={"program": NUMBERS, "outputs": (A,)}, gradient=False,
-     oracle=lambda c, program, outputs: np.array([2 if v else 3 for v in c], "int32"))  # fmt: skip
+case(
+    "fused",
+    np.array([True, False]),
+    attrs={"program": NUMBERS, "outputs": (A,)},
+    gradient=False,
+    oracle=lambda c, program, outputs: np.array([2 if v else 3 for v in c], "int32"),
+)
 
 USE = OperandUse("matmul", (), (Spec((2, 3)), Spec((3, 4))), (Spec((2, 4)),), 1)
-case("prepack", normal(3, 4), attrs={"use": USE, "size": 14}, gradient=False,
-     oracle=lambda w, use, size: np.array([*w.flat, 0.0, 0.0]))  # fmt: skip
-case("apply_prepacked", normal(2, 3), normal(14, seed=1), attrs={"use": USE},
-     oracle=lambda x, w, use: np.array([[sum(x[i, j] * w[4 * j + k] for j in range(3)) for k in range(4)]
-                                        for i in range(2)]))  # fmt: skip
+case(
+    "prepack",
+    normal(3, 4),
+    attrs={"use": USE, "size": 14},
+    gradient=False,
+    oracle=lambda w, use, size: np.array([*w.flat, 0.0, 0.0]),
+)
+case(
+    "apply_prepacked",
+    normal(2, 3),
+    normal(14, seed=1),
+    attrs={"use": USE},
+    oracle=lambda x, w, use: np.array(
+        [[sum(x[i, j] * w[4 * j + k] for j in range(3)) for k in range(4)] for i in range(2)]
+    ),
+)
 
 
 def gates_of(x, u, h, c, *mask, masked=False, reverse=False):
@@ -65,5 +85,15 @@ for masked, reverse in [(False, False), (True, True), (False, True)]:
     case("lstm_sequence_with_gates", x, u, h, c, *mask, attrs=options, oracle=gates_of, gradient=False)
     *states, gates = gates_of(x, u, h, c, *mask, **options)
     given = states[0], states[3], normal(n, t, units, seed=2), normal(n, units, seed=3), normal(n, units, seed=4)
-    case("lstm_sequence_with_gates_grad", gates, u, h, c, *mask, *given, attrs=options, gradient=False,
-         oracle=lambda gates, *a, x=x, **o: lstm_grad(x, *a, **o))  # fmt: skip
+    case(
+        "lstm_sequence_with_gates_grad",
+        gates,
+        u,
+        h,
+        c,
+        *mask,
+        *given,
+        attrs=options,
+        gradient=False,
+        oracle=lambda gates, *a, x=x, **o: lstm_grad(x, *a, **o),
+    )

@@ -94,5 +94,14 @@ for name, (cell, gates, weights, states, variants) in KINDS.items():
             after = [made[0], *made[1 + states :]]
             given = [normal(*y.shape, seed=7 + i) for i, y in enumerate(made[: 1 + states])]
             # its derivative is tested as the sequence's second one: alone, the states given to it must fit its inputs
-            case(f"{name}_grad", *inputs, *after, *given, attrs=attrs, oracle=backward(cell, weights, states),
-                 gradient=False, tolerance=1e-11, tolerance32=2e-4)  # fmt: skip
+            case(
+                f"{name}_grad",
+                *inputs,
+                *after,
+                *given,
+                attrs=attrs,
+                oracle=backward(cell, weights, states),
+                gradient=False,
+                tolerance=1e-11,
+                tolerance32=2e-4,
+            )

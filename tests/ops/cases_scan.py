@@ -18,12 +18,26 @@ def recurrence(a, b, axis, reverse=False):
 
 for shape, axis in CHOICES:
     for reverse in (False, True):
-        case("linear_recurrence", normal(*shape), normal(*shape, seed=1), attrs={"axis": axis, "reverse": reverse},
-             oracle=recurrence)  # fmt: skip
+        case(
+            "linear_recurrence",
+            normal(*shape),
+            normal(*shape, seed=1),
+            attrs={"axis": axis, "reverse": reverse},
+            oracle=recurrence,
+        )
     case("cumprod", away(*shape), attrs={"axis": axis}, oracle=lambda x, axis: np.multiply.accumulate(x, axis=axis))
-    case("logcumsumexp", normal(*shape) * 5, attrs={"axis": axis},
-         oracle=lambda x, axis: np.logaddexp.accumulate(x, axis=axis))  # fmt: skip
+    case(
+        "logcumsumexp",
+        normal(*shape) * 5,
+        attrs={"axis": axis},
+        oracle=lambda x, axis: np.logaddexp.accumulate(x, axis=axis),
+    )
 case("cumprod", np.array([2.0, 0.0, 3.0, 0.0, 5.0]), attrs={"axis": 0}, oracle=lambda x, axis: np.cumprod(x))
 case("cumprod", integers(5, below=4), attrs={"axis": 0}, oracle=lambda x, axis: np.cumprod(x))
-case("logcumsumexp", np.array([-np.inf, -np.inf, 1.0, 800.0, 2.0]), attrs={"axis": 0}, gradient=False,
-     oracle=lambda x, axis: np.logaddexp.accumulate(x))  # fmt: skip
+case(
+    "logcumsumexp",
+    np.array([-np.inf, -np.inf, 1.0, 800.0, 2.0]),
+    attrs={"axis": 0},
+    gradient=False,
+    oracle=lambda x, axis: np.logaddexp.accumulate(x),
+)

@@ -88,8 +88,12 @@ case("pad", normal(3), attrs={"pads": ((7, 8),), "mode": "wrap"}, oracle=lambda 
 case("pad", normal(2, 2), attrs={"pads": ((1, 0), (0, 1)), "value": 2.5},
      oracle=lambda x, pads, value: np.pad(x, pads, constant_values=value))  # fmt: skip
 case("pad", normal(0, 2), attrs={"pads": ((1, 1), (0, 1))}, oracle=lambda x, pads: np.pad(x, pads))
-case("pad", integers(3, below=5), attrs={"pads": ((1, 0),), "value": 7},
-     oracle=lambda x, pads, value: np.pad(x, pads, constant_values=value))  # fmt: skip
+case(
+    "pad",
+    integers(3, below=5),
+    attrs={"pads": ((1, 0),), "value": 7},
+    oracle=lambda x, pads, value: np.pad(x, pads, constant_values=value),
+)
 
 
 def turned(x, axis):

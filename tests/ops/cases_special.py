@@ -75,10 +75,14 @@ case("i1e", np.linspace(-80, 80, 97), oracle=by_torch(torch.special.i1e), gradie
 case("i1e", np.array([-1e-3, 0.0, 1e-3]), oracle=by_torch(torch.special.i1e), gradient=False)
 for n in (1, 2, 3):
     for shape in ((), (7,), (0, 3)):
-        case("polygamma", positive(*shape), attrs={"n": n}, tolerance=3e-9,
-             oracle=by_torch(lambda x, n: torch.polygamma(n, x)))  # fmt: skip
-    case("polygamma", np.array([-0.3, -2.7, -1.5]), attrs={"n": n}, tolerance=3e-9, gradient=False,
-         oracle=reflection)  # fmt: skip
+        case(
+            "polygamma",
+            positive(*shape),
+            attrs={"n": n},
+            tolerance=3e-9,
+            oracle=by_torch(lambda x, n: torch.polygamma(n, x)),
+        )
+    case("polygamma", np.array([-0.3, -2.7, -1.5]), attrs={"n": n}, tolerance=3e-9, gradient=False, oracle=reflection)
 for a, b in PAIRS:
     case("hurwitz_zeta", above_one(*a), positive(*b), constant=(0,), oracle=by_torch(torch.special.zeta))
     case("atan2", normal(*a), positive(*b), oracle=each(math.atan2))
@@ -90,8 +94,13 @@ for a, b in PAIRS:
     case("logical_xor", bools(*a, seed=1), bools(*b, seed=2), oracle=each(lambda v, w: v != w, "bool"))
 case("fmod", np.array([5.5, -5.5, 7.25, -7.25]), np.array([2.0, 2.0, -3.0, -3.0]), oracle=each(math.fmod))
 case("fmod", integers(6, below=20) - 10, np.array(3), oracle=by_torch(torch.fmod))
-case("logaddexp", np.array([np.inf, -np.inf, -np.inf]), np.array([np.inf, -np.inf, 1.0]), gradient=False,
-     oracle=by_torch(torch.logaddexp))  # fmt: skip
+case(
+    "logaddexp",
+    np.array([np.inf, -np.inf, -np.inf]),
+    np.array([np.inf, -np.inf, 1.0]),
+    gradient=False,
+    oracle=by_torch(torch.logaddexp),
+)
 
 strange = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -2.0])
 case("isnan", strange, oracle=each(math.isnan, "bool"), gradient=False)

@@ -40,8 +40,12 @@ for shape, axis, size, step in [
     case("sliding_windows", normal(*shape), attrs={"axis": axis, "size": size, "step": step}, oracle=windows)
 
 for shape, axis, index in [((4,), 0, 2), ((2, 3), -1, 0), ((2, 3, 1, 4), 1, 2), ((0, 3), 1, 1), ((1, 1), 0, 0)]:
-    case("select", normal(*shape), attrs={"axis": axis, "index": index},
-         oracle=lambda x, axis, index: np.moveaxis(x, axis, 0)[index])  # fmt: skip
+    case(
+        "select",
+        normal(*shape),
+        attrs={"axis": axis, "index": index},
+        oracle=lambda x, axis, index: np.moveaxis(x, axis, 0)[index],
+    )
 
 
 def strided(x, shape, strides, offset=0):

@@ -125,10 +125,30 @@ for name, formula, options, slots in TABLE:
             ]
             if name == "centered_rmsprop_update":
                 kept[0] = kept[0] + 9
-            case(name, normal(*shape), normal(*shape, seed=9), RATE, STEP, *kept, attrs=attrs,
-                 oracle=by_element(formula), gradient=False, kept=(2,))  # fmt: skip
+            case(
+                name,
+                normal(*shape),
+                normal(*shape, seed=9),
+                RATE,
+                STEP,
+                *kept,
+                attrs=attrs,
+                oracle=by_element(formula),
+                gradient=False,
+                kept=(2,),
+            )
 for t in (1, 2, 1000):
     attrs = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
     slots = positive(3), positive(3, seed=1)
-    case("nadam_update", normal(3), normal(3, seed=1), RATE, np.array(t, "int64"), *slots, attrs=attrs,
-         oracle=by_element(nadam), gradient=False, kept=(2,))  # fmt: skip
+    case(
+        "nadam_update",
+        normal(3),
+        normal(3, seed=1),
+        RATE,
+        np.array(t, "int64"),
+        *slots,
+        attrs=attrs,
+        oracle=by_element(nadam),
+        gradient=False,
+        kept=(2,),
+    )

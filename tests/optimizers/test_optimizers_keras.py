@@ -71,8 +71,10 @@ def at_once(optimizer, steps=STEPS):
         rate, step = tensor(np.float32(optimizer.learning_rate)), tensor(np.int64(t + 1))
         for n, g in zip(START, clipped, strict=True):
             values[n], slots[n] = optimizer.apply(values[n], g, slots[n], rate, step, weight(n, SHAPES[n]))
-    return {**{n: v.numpy() for n, v in values.items()},
-            **{f"{n}:{k}": v.numpy() for n, held in slots.items() for k, v in held.items()}}  # fmt: skip
+    return {
+        **{n: v.numpy() for n, v in values.items()},
+        **{f"{n}:{k}": v.numpy() for n, held in slots.items() for k, v in held.items()},
+    }
 
 
 # float32: five steps of a few roundings each on weights of size 1

@@ -156,9 +156,15 @@ def test_from_fields_reads_every_kind():
     )
     assert mistakes == []
     assert made == Grid(
-        (2, 3), padding=((1, 2), (0, 1)), mode="slow", filler=HeFill(1), fillers=[ZeroFill(), HeFill()],
-        shape=(None, 4), numbers=[1, 2.5], step=ZeroFill(),
-    )  # fmt: skip
+        (2, 3),
+        padding=((1, 2), (0, 1)),
+        mode="slow",
+        filler=HeFill(1),
+        fillers=[ZeroFill(), HeFill()],
+        shape=(None, 4),
+        numbers=[1, 2.5],
+        step=ZeroFill(),
+    )
     again, mistakes = build(Grid, *made.to_fields())
     assert mistakes == []
     assert again == made

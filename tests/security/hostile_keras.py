@@ -241,8 +241,13 @@ def _keras():
         "config twice": good_archive(more=[("config.json", b"{}")]),
     }
     table = {name: of_bytes(content) for name, content in rows.items()} | zip_rows(good_archive(), "model.weights.h5")
-    for name in ("external_link_absolute", "soft_link_dangling", "opaque_python_objects", "a_gigabyte_of_zeros_deflated",  # noqa: E501
-                 "truncated_in_the_middle"):  # fmt: skip
+    for name in (
+        "external_link_absolute",
+        "soft_link_dangling",
+        "opaque_python_objects",
+        "a_gigabyte_of_zeros_deflated",
+        "truncated_in_the_middle",
+    ):
         table[f"weights with {name}"] = lambda path, name=name: _wrapped(path, name)
     return table
 
@@ -266,8 +271,13 @@ def zlib_zip(large, size):
         length = size if info.filename == large else len(data)
         crc = 1 if info.filename == large else zlib.crc32(data)
         fields = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 33, crc, len(stored), length, len(info.filename), 0)
-        directory += b"PK\1\2" + struct.pack("<H", 20) + fields[:-4] + struct.pack(
-            "<HHHHHII", len(info.filename), 0, 0, 0, 0, 0, len(parts)) + info.filename.encode()  # fmt: skip
+        directory += (
+            b"PK\1\2"
+            + struct.pack("<H", 20)
+            + fields[:-4]
+            + struct.pack("<HHHHHII", len(info.filename), 0, 0, 0, 0, 0, len(parts))
+            + info.filename.encode()
+        )
         parts += b"PK\3\4" + fields + info.filename.encode() + stored
     end = struct.pack("<HHHHIIH", 0, 0, 3, 3, len(directory), len(parts), 0)
     return parts + directory + b"PK\5\6" + end

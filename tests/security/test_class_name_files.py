@@ -37,8 +37,16 @@ def test_class_names_are_read_from_regular_files_only(kind: str, message: str, t
             file.truncate((1 << 24) + 1)
     elif kind == "binary":
         path.write_bytes(b"\xff\xfe")
-    weights = WeightSet(name="s/x", model="m", address="https://h/f", format="F", system="torch", license="l",
-                        trained_by="t", classes="c")  # fmt: skip
+    weights = WeightSet(
+        name="s/x",
+        model="m",
+        address="https://h/f",
+        format="F",
+        system="torch",
+        license="l",
+        trained_by="t",
+        classes="c",
+    )
     with pytest.raises(FileError, match=f"(?s)the class names of s/x cannot be read: .*c.txt.*{message}"):
         DeclaredSet(weights, tmp_path / "m.proto").class_names()
 

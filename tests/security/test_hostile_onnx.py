@@ -65,8 +65,9 @@ def linked_folder(folder: Path):
 
 
 def function(name, *nodes, domain="f"):
-    return helper.make_function(domain, name, ["a"], ["b"], list(nodes), [helper.make_opsetid("", 20),
-                                                                          helper.make_opsetid("f", 1)])  # fmt: skip
+    return helper.make_function(
+        domain, name, ["a"], ["b"], list(nodes), [helper.make_opsetid("", 20), helper.make_opsetid("f", 1)]
+    )
 
 
 def with_functions(*functions, **options):
@@ -120,8 +121,12 @@ def constant_bomb(op, sizes):
 
 
 def value_bomb(op, sizes):
-    return model(node(op, ["x", "s"], ["a"]), node(op, ["a", "s"], ["b"]), node(op, ["b", "s"], ["y"]),
-                 weights={"s": np.array(sizes, np.int64)})  # fmt: skip
+    return model(
+        node(op, ["x", "s"], ["a"]),
+        node(op, ["a", "s"], ["b"]),
+        node(op, ["b", "s"], ["y"]),
+        weights={"s": np.array(sizes, np.int64)},
+    )
 
 
 def chain(count):

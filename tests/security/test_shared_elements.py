@@ -15,8 +15,11 @@ from prototorch.interop.readers import read_weights
 def test_tensors_that_repeat_few_elements_are_refused(tmp_path: Path):
     zero = torch.zeros(1)
     for zipped in (True, False):
-        torch.save({f"w{i}": zero.expand(1024, 1024) for i in range(300)}, tmp_path / "w.pt",
-                   _use_new_zipfile_serialization=zipped)  # fmt: skip
+        torch.save(
+            {f"w{i}": zero.expand(1024, 1024) for i in range(300)},
+            tmp_path / "w.pt",
+            _use_new_zipfile_serialization=zipped,
+        )
         start = time.process_time()
         with pytest.raises(ModelFileError, match=r"w\.pt: its arrays share their elements: they need 2.* are stored"):
             read_weights(tmp_path / "w.pt")

@@ -60,12 +60,12 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / f"{HOSTILE.replace('/', '')}.proto").write_text(images.replace("\r", ""))
     (tmp_path / "table.proto").write_text(TEXT.format(hostile="", shape="2", source="table.csv", more=""))
     mistakes = (
-        f"# {HOSTILE}\nx: 3\nparam a: \"{HOSTILE}\"\ninput {{ name: \"{HOSTILE}\" shape: [2] }}\n"
+        f'# {HOSTILE}\nx: 3\nparam a: "{HOSTILE}"\ninput {{ name: "{HOSTILE}" shape: [2] }}\n'
         f'Dense {{ units: $a name: "{HOSTILE}" }}\n'
         f'block b() {{ Dense {{ bottom: "{HOSTILE}" units: "{HOSTILE}" }} }} b {{ }}\n'
-        f"Dense {{ {HOSTILE}: 1 }}\nDense {{ activation: \"{HOSTILE}\" units: 1 }}\ninclude \"{HOSTILE}\"\n"
+        f'Dense {{ {HOSTILE}: 1 }}\nDense {{ activation: "{HOSTILE}" units: 1 }}\ninclude "{HOSTILE}"\n'
         f'fit {{ data {{ source: "{HOSTILE}" }} callbacks: ["{HOSTILE}"] }}\n'
-    ).replace("\r", "")  # fmt: skip
+    ).replace("\r", "")
     (tmp_path / "mistakes\x1b[2J.proto").write_text(mistakes)
     escaped = "".join(f"\\u{ord(c):04x}" if not c.isprintable() else c for c in HOSTILE)
     (tmp_path / "escaped.proto").write_text(mistakes.replace(HOSTILE.replace("\r", ""), escaped))

@@ -195,8 +195,10 @@ def test_trust_ends_with_the_folder(monkeypatch, tmp_path):
 
 
 def test_several_processes_make_one_key(path):
-    code = "import sys, pathlib; from prototorch.engine.backends.user_cache import UserFolder; sys.stdin.readline(); " \
-           "f = UserFolder(pathlib.Path(sys.argv[1])); print(f.write(sys.argv[2], b'content'))"  # fmt: skip
+    code = (
+        "import sys, pathlib; from prototorch.engine.backends.user_cache import UserFolder; sys.stdin.readline(); "
+        "f = UserFolder(pathlib.Path(sys.argv[1])); print(f.write(sys.argv[2], b'content'))"
+    )
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", code, path, f"{i}.kernel"], stdin=subprocess.PIPE, text=True, stdout=subprocess.PIPE

@@ -156,13 +156,16 @@ GOOD_NAMES = ["conv1/7x7_s2", "a.b-c:0", "层", "слой1", "e\u0301", "क्�
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-@pytest.mark.parametrize("where", [
-    'name: "{}"\ninput {{ shape: [3] }}\nDense {{ units: 2 }}',
-    'input {{ name: "{}"  shape: [3] }}\nDense {{ units: 2 }}',
-    'input {{ shape: [3] }}\nDense {{ name: "{}"  units: 2 }}',
-    'input {{ shape: [3] }}\nDense {{ units: 2  top: "{}" }}',
-    'input {{ shape: [3] }}\nDense {{ units: 2  weights: "{}" }}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "where",
+    [
+        'name: "{}"\ninput {{ shape: [3] }}\nDense {{ units: 2 }}',
+        'input {{ name: "{}"  shape: [3] }}\nDense {{ units: 2 }}',
+        'input {{ shape: [3] }}\nDense {{ name: "{}"  units: 2 }}',
+        'input {{ shape: [3] }}\nDense {{ units: 2  top: "{}" }}',
+        'input {{ shape: [3] }}\nDense {{ units: 2  weights: "{}" }}',
+    ],
+)
 def test_names_have_a_closed_alphabet(name, where):
     escaped = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\x1b", "\\x1b")
     with pytest.raises(TextError):

@@ -47,8 +47,10 @@ def test_another_process_runs_it(tmp_path):
     graph(X, Y)
     graph.save(tmp_path / "g.h5")
     np.savez(tmp_path / "data.npz", x=X, y=Y)
-    code = ("import numpy as np, prototorch as pt; d = np.load('data.npz'); "
-            "print(float(pt.Graph.load('g.h5')(d['x'], d['y'])[0]))")  # fmt: skip
+    code = (
+        "import numpy as np, prototorch as pt; d = np.load('data.npz'); "
+        "print(float(pt.Graph.load('g.h5')(d['x'], d['y'])[0]))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(float(graph(X, Y)[0]))
 

@@ -44,8 +44,9 @@ print(json.dumps({name: values[-1] for name, values in history.history.items()})
 def learned(model, level, place):
     """The last epoch's figures of a training on one level, in a process of its own."""
     told = dict(os.environ, PROTOTORCH_CPU=level)
-    done = subprocess.run([sys.executable, "-c", TRAIN, str(model)], env=told, cwd=place, text=True,
-                          capture_output=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN, str(model)], env=told, cwd=place, text=True, capture_output=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

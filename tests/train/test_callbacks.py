@@ -124,8 +124,14 @@ PLATEAUS = [
 def test_plateaus_reduce_the_rate_where_keras_does(run, options):
     mine, theirs = [], []
     made, other = model(), peer()
-    fit(made, [Told("score", run), C.ReduceLROnPlateau(monitor="score", **{"mode": "min", **options}),
-               C.LambdaCallback(on_epoch_end=lambda e, logs: mine.append(made.learning_rate))])  # fmt: skip
+    fit(
+        made,
+        [
+            Told("score", run),
+            C.ReduceLROnPlateau(monitor="score", **{"mode": "min", **options}),
+            C.LambdaCallback(on_epoch_end=lambda e, logs: mine.append(made.learning_rate)),
+        ],
+    )
     rate = other.optimizer
     note = keras.callbacks.LambdaCallback(on_epoch_end=lambda e, logs: theirs.append(float(rate.learning_rate)))
     plateau = keras.callbacks.ReduceLROnPlateau(monitor="score", **{"mode": "min", **options})
@@ -170,8 +176,14 @@ def test_checkpoint_names(tmp_path):
 def test_checkpoint_of_the_best_only(run, threshold, tmp_path):
     def saved(kind, path, ending):
         more = {"save_weights_only": True} if kind is keras.callbacks.ModelCheckpoint else {}
-        return kind(path + "{epoch}" + ending, monitor="score", mode="min", save_best_only=True,
-                    initial_value_threshold=threshold, **more)  # fmt: skip
+        return kind(
+            path + "{epoch}" + ending,
+            monitor="score",
+            mode="min",
+            save_best_only=True,
+            initial_value_threshold=threshold,
+            **more,
+        )
 
     fit(model(), [Told("score", run), saved(C.ModelCheckpoint, str(tmp_path / "a"), ".h5")])
     theirs = [KerasTold("score", run), saved(keras.callbacks.ModelCheckpoint, str(tmp_path / "b"), ".weights.h5")]
@@ -339,8 +351,14 @@ def test_the_direction_is_the_metrics_own(monitor, sign):
     if "mean_io_u" in monitor:
         made = model()
         made.compile("sgd", made.compile_block.loss[0].type, [metrics[1]])
-    made.fit(X, Y if "mean_io_u" in monitor else np.eye(5, dtype=np.float32)[Y], epochs=1, verbose=0,
-             callbacks=[Probe(monitor=monitor)], validation_split=0.25)  # fmt: skip
+    made.fit(
+        X,
+        Y if "mean_io_u" in monitor else np.eye(5, dtype=np.float32)[Y],
+        epochs=1,
+        verbose=0,
+        callbacks=[Probe(monitor=monitor)],
+        validation_split=0.25,
+    )
     assert signs == [sign]
 
 

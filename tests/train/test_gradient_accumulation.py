@@ -98,5 +98,6 @@ def test_a_net_with_its_own_loss_is_compiled_without_one():
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
     assert history.history["loss"][2] < history.history["loss"][0]
     loss = model.evaluate({"x": X, "y": Y}, batch_size=24, verbose=0)["loss"]
-    np.testing.assert_allclose(loss, np.mean((X @ model.weights["out/kernel"] + model.weights["out/bias"] - Y) ** 2),
-                               rtol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(
+        loss, np.mean((X @ model.weights["out/kernel"] + model.weights["out/bias"] - Y) ** 2), rtol=1e-5
+    )

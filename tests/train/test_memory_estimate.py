@@ -95,8 +95,11 @@ def test_where_no_batch_fits(limit):
 def test_weights_that_do_not_fit_are_not_made(limit):
     model = net(1 << 20)
     limit(100 * MIB)
-    with pytest.raises(ResourceError, match=r"the weights of 'two' need 268.0 MiB of memory, 100.0 MiB are free. "
-                                            r"The largest: wide/kernel \[64, 1048576\] \(256.0 MiB\)"):  # fmt: skip
+    with pytest.raises(
+        ResourceError,
+        match=r"the weights of 'two' need 268.0 MiB of memory, 100.0 MiB are free. "
+        r"The largest: wide/kernel \[64, 1048576\] \(256.0 MiB\)",
+    ):
         model.fit(X, Y, verbose=0)
     assert not model.variables
 
@@ -180,8 +183,10 @@ def test_an_older_container_too(tmp_path, monkeypatch):
 
 def test_a_limit_on_the_address_space(tmp_path, monkeypatch):
     monkeypatch.delenv(host_memory.ENV_VAR, raising=False)
-    files = {"proc/self/limits": "Max address space         2000000              unlimited            bytes\n",
-             "proc/self/statm": "0 0 0"}  # fmt: skip
+    files = {
+        "proc/self/limits": "Max address space         2000000              unlimited            bytes\n",
+        "proc/self/statm": "0 0 0",
+    }
     assert machine(tmp_path, {**MEMINFO, **files}) == 2_000_000
 
 

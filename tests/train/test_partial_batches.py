@@ -67,8 +67,9 @@ def test_filled_batches_give_what_plans_of_their_own_give(monkeypatch):
     held = {}
     for level in ("native", "plain"):
         model = made(monkeypatch, level)
-        history = model.fit(x, y, sample_weight=weight, batch_size=16, epochs=3, verbose=0,
-                            validation_data=data(21)).history  # fmt: skip
+        history = model.fit(
+            x, y, sample_weight=weight, batch_size=16, epochs=3, verbose=0, validation_data=data(21)
+        ).history
         held[level] = history, model.get_weights(), model.evaluate(x, y, batch_size=16), model.predict(x, batch_size=16)
         assert len(plans(model, TRAIN)) == 2  # 2 of 16 are fewer than a quarter
         assert len(plans(model, PREDICT)) == (2 if level == "plain" else 1)

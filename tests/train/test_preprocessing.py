@@ -91,8 +91,12 @@ def test_the_standard_augmentation_of_small_images_runs_in_training_only():
     padded = np.pad(plain, ((0, 0), (0, 0), (4, 4), (4, 4)))
     places = set()
     for one, image in zip(augmented, padded, strict=True):
-        crops = {(top, left, flip): image[:, top : top + 32, left : left + 32][..., ::flip]
-                 for top in range(9) for left in range(9) for flip in (1, -1)}  # fmt: skip
+        crops = {
+            (top, left, flip): image[:, top : top + 32, left : left + 32][..., ::flip]
+            for top in range(9)
+            for left in range(9)
+            for flip in (1, -1)
+        }
         places |= {place for place, crop in crops.items() if np.array_equal(crop, one)}
     assert len(places) > 8  # one for each image, some perhaps the same
     assert {flip for *_, flip in places} == {1, -1}

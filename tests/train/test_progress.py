@@ -46,8 +46,9 @@ def test_the_bar_is_one_line_at_any_width(width, monkeypatch):
     text = io.StringIO()
     console = Console(file=text, force_terminal=True, width=width, color_system=None, legacy_windows=False)
     made = model()
-    made.fit(X, Y, epochs=2, batch_size=2, callbacks=progress_callbacks("auto", console), verbose=0,
-             validation_split=0.25)  # fmt: skip
+    made.fit(
+        X, Y, epochs=2, batch_size=2, callbacks=progress_callbacks("auto", console), verbose=0, validation_split=0.25
+    )
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.getvalue())
     lines = [line.rstrip() for part in plain.split("\n") for line in part.split("\r") if line.strip()]
     assert max(map(len, lines)) <= width

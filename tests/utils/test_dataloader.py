@@ -220,8 +220,11 @@ def test_workers_read_ahead_by_the_prefetch_factor_alone():
 def test_tensors_are_gathered_to_what_their_samples_collate_to(wrap):
     x = np.random.default_rng(0).normal(size=(6, 2, 3)).astype(np.float32)
     dataset = wrap(TensorDataset(pt.tensor(x), pt.tensor(np.arange(6))))
-    for slow, fast in zip(DataLoader(dataset, 3, collate_fn=lambda s: pt.utils.data.default_collate(s)),
-                          DataLoader(dataset, 3), strict=True):  # fmt: skip
+    for slow, fast in zip(
+        DataLoader(dataset, 3, collate_fn=lambda s: pt.utils.data.default_collate(s)),
+        DataLoader(dataset, 3),
+        strict=True,
+    ):
         assert plain(slow) == plain(fast)
 
 

@@ -39,8 +39,10 @@ def children():
     return [p for p in multiprocessing.active_children() if p.name.startswith("DataLoader")]
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow),
-                                    pytest.param("forkserver", marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize(
+    "method",
+    ["fork", pytest.param("spawn", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+)
 def test_processes_give_the_batches_of_threads(method):
     def batches(**options):
         loader = DataLoader(
@@ -72,8 +74,13 @@ def test_samples_are_read_in_other_processes_with_random_numbers_of_their_own():
 def test_streams_are_divided_among_processes():
     loader = DataLoader(Stream(11), 2, num_workers=2, multiprocessing_context="fork")
     assert [b.numpy().tolist() for b in loader] == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9]]
-    loader = DataLoader(Stream(9, is_divided=False), 3, num_workers=2, multiprocessing_context="fork",
-                        worker_init_fn=begin_at_the_workers_share)  # fmt: skip
+    loader = DataLoader(
+        Stream(9, is_divided=False),
+        3,
+        num_workers=2,
+        multiprocessing_context="fork",
+        worker_init_fn=begin_at_the_workers_share,
+    )
     assert [b.numpy().tolist() for b in loader] == [[0, 1, 2], [10, 11, 12]]
 
 
@@ -107,8 +114,11 @@ def test_an_epoch_that_is_left_ends_its_processes_at_once():
 
 
 @pytest.mark.parametrize("method", ["fork", None])
-@pytest.mark.parametrize("dataset", [Failing(KeyError("no 7")), Failing(TwoArguments(1, 2)), Exiting()],
-                         ids=["error", "error of two arguments", "exit"])  # fmt: skip
+@pytest.mark.parametrize(
+    "dataset",
+    [Failing(KeyError("no 7")), Failing(TwoArguments(1, 2)), Exiting()],
+    ids=["error", "error of two arguments", "exit"],
+)
 def test_after_an_error_workers_end_without_the_garbage_collector(method, dataset):
     def fail():
         with contextlib.suppress(Exception):
@@ -164,9 +174,14 @@ def test_no_process_outlives_its_parent(how, tmp_path):
     script = tmp_path / "endless.py"
     script.write_text(textwrap.dedent(SCRIPT))
     process = subprocess.Popen(
-        [sys.executable, str(script), how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, start_new_session=True,
-    )  # fmt: skip
+        [sys.executable, str(script), how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+    )
     lines = [process.stdout.readline() for _ in range(1 if how == "exit" else 2)]
     pids = {int(pid) for line in lines for pid in line.split()}
     assert pids

@@ -66,8 +66,9 @@ def convert_data(source: str, output: Path, options: ConversionOptions) -> tuple
     ending = output.suffix.removeprefix(".").lower()
     backend = options.backend or ("leveldb" if ending == "leveldb" else "lmdb")
     if path is not None and is_database(path):
-        return _convert_database(path, output, backend if options.backend or ending in ("lmdb", "leveldb") else None,
-                                 options)  # fmt: skip
+        return _convert_database(
+            path, output, backend if options.backend or ending in ("lmdb", "leveldb") else None, options
+        )
     records = _image_records(source, path, options)
     return write_database(output, records, backend, force=options.is_forced), _FORMAT_NAMES[backend]
 
@@ -96,8 +97,11 @@ def _image_records(source: str, path: Path | None, options: ConversionOptions) -
         folder = find_splits(path).get(options.split, path)
         classes = list_class_names(folder)
         if classes:
-            files = [(str(Path(file).relative_to(folder)), label)
-                     for label, name in enumerate(classes) for file in find_image_files(folder / name)]  # fmt: skip
+            files = [
+                (str(Path(file).relative_to(folder)), label)
+                for label, name in enumerate(classes)
+                for file in find_image_files(folder / name)
+            ]
             names, labels = [name for name, _ in files], np.array([label for _, label in files], np.int64)
             return options.image_records.records(*_in_order(names, labels, options), str(folder))
     if path is not None and path.is_file() and b"\0" not in read_head(path, 4096) and path.suffix.lower() != ".csv":

@@ -63,8 +63,9 @@ class DatabaseSource(BlobSource):
         if transform.color_mode != "unchanged" and not first.is_encoded:
             warnings.warn(
                 f"{self.name}: force_color and force_gray have no effect: its records are pixels, not image files",
-                DataWarning, stacklevel=4,
-            )  # fmt: skip
+                DataWarning,
+                stacklevel=4,
+            )
         self.threads = min(MAX_DECODING_THREADS, os.cpu_count() or 1) if first.is_encoded else 1
         self.shapes = {tops[0]: (batch_size, *transform.output_shape(first.image.shape, self.name))}
         if len(tops) > 1:

@@ -65,8 +65,9 @@ class DatumDataset(Dataset):
                 raise SampleError(
                     f"{self.origin(index)}: has {list(datum.image.shape)} of {datum.image.dtype}, expected "
                     f"{list(spec.shape)} of {spec.dtype} as in the first record; data {{ size: 224 }} resizes images",
-                    index, self.origin(index),
-                )  # fmt: skip
+                    index,
+                    self.origin(index),
+                )
             images[i], labels[i] = datum.image, datum.label
         return {"image": images, "label": labels}
 
@@ -75,8 +76,11 @@ class DatumDataset(Dataset):
 
     def update_fingerprint(self, digest: Any) -> None:
         folder = self._path if self._path.is_dir() else self._path.parent
-        files = sorted(p for p in folder.iterdir() if p.suffix in (".mdb", ".ldb", ".sst", ".log")
-                       and p.name != "lock.mdb") if self._path.is_dir() else [self._path]  # fmt: skip
+        files = (
+            sorted(p for p in folder.iterdir() if p.suffix in (".mdb", ".ldb", ".sst", ".log") and p.name != "lock.mdb")
+            if self._path.is_dir()
+            else [self._path]
+        )
         update_with_files(digest, files)
 
     def _read_image(self, index: int) -> Datum:

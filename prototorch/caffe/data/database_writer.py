@@ -96,8 +96,13 @@ def _leveldb_writer() -> Callable[[Path, Iterable[tuple[bytes, bytes]]], int]:
         count = 0
         remaining = iter(records)
         try:
-            with plyvel.DB(str(folder), create_if_missing=True, error_if_exists=True, block_size=_BLOCK_BYTES,
-                           write_buffer_size=_BUFFER_BYTES) as database:  # fmt: skip
+            with plyvel.DB(
+                str(folder),
+                create_if_missing=True,
+                error_if_exists=True,
+                block_size=_BLOCK_BYTES,
+                write_buffer_size=_BUFFER_BYTES,
+            ) as database:
                 while part := list(islice(remaining, _RECORDS_AT_ONCE)):
                     with database.write_batch(sync=True) as batch:
                         for key, value in part:

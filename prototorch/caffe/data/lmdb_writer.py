@@ -50,8 +50,18 @@ def write_lmdb(file: BinaryIO, records: Iterable[tuple[bytes, bytes]]) -> int:
         tree.add(key, value)
         last, count = key, count + 1
     root, depth = tree.finish()
-    meta = MetaPage(_PAGE_SIZE, 1, tree.num_pages - 1, 0, depth, tree.branch_pages, tree.leaf_pages,
-                    tree.overflow_pages, count, root)  # fmt: skip
+    meta = MetaPage(
+        _PAGE_SIZE,
+        1,
+        tree.num_pages - 1,
+        0,
+        depth,
+        tree.branch_pages,
+        tree.leaf_pages,
+        tree.overflow_pages,
+        count,
+        root,
+    )
     file.seek(0)
     file.write(format_meta(0, MetaPage(_PAGE_SIZE, 0, 1)))
     file.write(format_meta(1, meta))

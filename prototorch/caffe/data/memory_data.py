@@ -64,8 +64,9 @@ class MemorySource(BlobSource):
         """
         expected = self.shapes[self._tops[0]][1:]
         if images.ndim != 4 or images.shape[1:] != expected or not len(images):
-            raise DataError(f"MemoryData takes images of the shape [n, {', '.join(map(str, expected))}], "
-                            f"not {list(images.shape)}")  # fmt: skip
+            raise DataError(
+                f"MemoryData takes images of the shape [n, {', '.join(map(str, expected))}], not {list(images.shape)}"
+            )
         if labels.size != len(images) or labels.shape[:1] != images.shape[:1]:
             raise DataError(f"MemoryData takes labels of the shape [{len(images)}], not {list(labels.shape)}")
         self._check_rows(len(images), self.batch_size)

@@ -88,8 +88,15 @@ def _open_hdf5_data(request: _Request) -> BlobSource:
     if request.layer.has("transform_param"):
         raise DataError("it has a transform_param, but HDF5Data does not transform its data; write them transformed")
     param = request.layer["hdf5_data_param"]
-    return HDF5ListSource(param["source"], request.tops, param["batch_size"], shuffle=param["shuffle"],
-                          seed=request.seed, search=request.search, dtype=request.dtype)  # fmt: skip
+    return HDF5ListSource(
+        param["source"],
+        request.tops,
+        param["batch_size"],
+        shuffle=param["shuffle"],
+        seed=request.seed,
+        search=request.search,
+        dtype=request.dtype,
+    )
 
 
 def _warn_of_unused(layer: Message, param_name: str, names: Sequence[str], better: str = "transform_param") -> None:
@@ -99,8 +106,10 @@ def _warn_of_unused(layer: Message, param_name: str, names: Sequence[str], bette
         place = f"{layer.span}: " if layer.span is not None else ""
         warnings.warn(
             f"{place}layer {layer['name']!r} ({layer['type']}): {', '.join(unused)} in {param_name} has no effect, as "
-            f"in Caffe; what counts stands in {better}", DataWarning, stacklevel=3,
-        )  # fmt: skip
+            f"in Caffe; what counts stands in {better}",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 _LEGACY_TRANSFORM = ("scale", "mean_file", "crop_size", "mirror")
@@ -113,8 +122,9 @@ def _open_data(request: _Request) -> BlobSource:
     path = request.search.find(param["source"], "database")
     database = open_database(path, request.search)
     try:
-        return DatabaseSource(database, request.tops, param["batch_size"], transform, param["rand_skip"],
-                              request.prefetch)  # fmt: skip
+        return DatabaseSource(
+            database, request.tops, param["batch_size"], transform, param["rand_skip"], request.prefetch
+        )
     except BaseException:
         database.close()
         raise
@@ -122,16 +132,24 @@ def _open_data(request: _Request) -> BlobSource:
 
 def _open_image_data(request: _Request) -> BlobSource:
     _warn_of_unused(request.layer, "image_data_param", _LEGACY_TRANSFORM)
-    return ImageListSource(request.layer["image_data_param"], request.tops, request.transform(), request.search,
-                           request.prefetch)  # fmt: skip
+    return ImageListSource(
+        request.layer["image_data_param"], request.tops, request.transform(), request.search, request.prefetch
+    )
 
 
 def _open_window_data(request: _Request) -> BlobSource:
     layer = request.layer
     _warn_of_unused(layer, "window_data_param", _LEGACY_TRANSFORM[1:])
     _warn_of_unused(layer, "transform_param", ("scale",), "window_data_param")
-    return WindowSource(layer["window_data_param"], layer["transform_param"], request.tops, request.seed,
-                        request.search, request.dtype, request.prefetch)  # fmt: skip
+    return WindowSource(
+        layer["window_data_param"],
+        layer["transform_param"],
+        request.tops,
+        request.seed,
+        request.search,
+        request.dtype,
+        request.prefetch,
+    )
 
 
 def _open_memory_data(request: _Request) -> BlobSource:

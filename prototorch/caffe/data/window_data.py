@@ -103,9 +103,15 @@ class WindowSource(BlobSource):
     """
 
     def __init__(
-        self, param: Message, transform_param: Message, tops: list[str], seed: int, search: FileSearch,
-        dtype: str = "float32", prefetch: int = 4,
-    ):  # fmt: skip
+        self,
+        param: Message,
+        transform_param: Message,
+        tops: list[str],
+        seed: int,
+        search: FileSearch,
+        dtype: str = "float32",
+        prefetch: int = 4,
+    ):
         super().__init__()
         self._crop, self._pad = transform_param["crop_size"], param["context_pad"]
         if self._crop < 1 or (2 * self._pad >= self._crop > 0 and self._pad):

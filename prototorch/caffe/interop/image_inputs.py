@@ -51,9 +51,11 @@ class ImageInput:
     def describe(self, channels: int) -> str:
         """What is done, in words."""
         order = "channels blue, green, red" if channels == 3 else "gray"
-        mean = "a mean of " + ", ".join(f"{m:g}" for m in self.mean) + " is subtracted" if self.mean else (
-            "no mean is subtracted (--mean FILE.binaryproto, FILE.npy or B,G,R)"
-        )  # fmt: skip
+        mean = (
+            "a mean of " + ", ".join(f"{m:g}" for m in self.mean) + " is subtracted"
+            if self.mean
+            else ("no mean is subtracted (--mean FILE.binaryproto, FILE.npy or B,G,R)")
+        )
         return f"{order}, 0 to 255, {mean}" + (f", times {self.scale:g}" if self.scale != 1 else "")
 
 

@@ -84,8 +84,11 @@ def translate_prediction(
     for layer in caffe.layers:
         for blob, value in zip(layer.tops, layer.top_values, strict=False):
             if value in caffe.inputs.values() and 0 in caffe.shapes[value][1:]:
-                fail_at(f"layer {layer.name!r} ({layer.type}): the input {blob!r} has the shape "
-                        f"{list(caffe.shapes[value])}: a net that predicts has sizes of at least 1 behind the batch. "
-                        f"Give them: --set {blob}.shape=[...]", layer.message.span)  # fmt: skip
+                fail_at(
+                    f"layer {layer.name!r} ({layer.type}): the input {blob!r} has the shape "
+                    f"{list(caffe.shapes[value])}: a net that predicts has sizes of at least 1 behind the batch. "
+                    f"Give them: --set {blob}.shape=[...]",
+                    layer.message.span,
+                )
     outputs = tuple(caffe.blobs[blob] for blob in layers.outputs)
     return replace(caffe, net=replace(caffe.net, outputs=outputs), outputs=layers.outputs), layers

@@ -106,8 +106,10 @@ class ParamReader:
             if spec.has(name) and mults.setdefault(name, spec[name]) != spec[name]:
                 site.fail(
                     f"the shared parameter {param.shared_name!r} has the {name} {mults[name]:g} in a layer before it "
-                    f"(the values are those of the layer {owner.layer!r}), but {spec[name]:g} here", spec, name,
-                )  # fmt: skip
+                    f"(the values are those of the layer {owner.layer!r}), but {spec[name]:g} here",
+                    spec,
+                    name,
+                )
         return param if owner is param else replace(param, owner=(owner.layer, owner.index))
 
 
@@ -120,8 +122,10 @@ def _weight_shares(
         expected = "as many elements" if is_permissive else "the same shape (share_mode: PERMISSIVE: as many elements)"
         site.fail(
             f"the shared parameter {spec['name']!r} has the shape {list(owner.shape)} in the layer {owner.layer!r} and "
-            f"{list(param.shape)} here; expected {expected}", spec, "name",
-        )  # fmt: skip
+            f"{list(param.shape)} here; expected {expected}",
+            spec,
+            "name",
+        )
     transforms = owner.layout.transform, param.layout.transform
     names = [name[prefix_length:] for name in param.weights]
     if transforms[0] == transforms[1] and param.shape == owner.shape and len(names) == len(owner.weights):
@@ -129,8 +133,10 @@ def _weight_shares(
     if len(names) != 1 or len(owner.weights) != 1 or not all(_is_simple(t) for t in transforms):
         site.fail(
             f"the shared parameter {spec['name']!r} of the layer {owner.layer!r} is stored in another way than that of "
-            f"a {site.type} layer; give the two parameters names of their own", spec, "name",
-        )  # fmt: skip
+            f"a {site.type} layer; give the two parameters names of their own",
+            spec,
+            "name",
+        )
     return [
         WeightShare(
             weight=names[0],

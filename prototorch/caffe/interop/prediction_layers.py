@@ -102,9 +102,11 @@ class _Selection:
         ]
         others = [blob for blob in predicted if blob not in sinks]
         read_by_others = {
-            blob for layer in layers if not is_measure(layer["type"]) and layer["bottom"] != layer["top"]
+            blob
+            for layer in layers
+            if not is_measure(layer["type"]) and layer["bottom"] != layer["top"]
             for blob in layer["bottom"]
-        }  # fmt: skip
+        }
         self.outputs = [*sinks, *(blob for blob in others if blob not in read_by_others)] or others
         stack = [index for blob in self.outputs for index in values.get(blob, ())]
         sources_of = dict(inputs)
@@ -122,9 +124,10 @@ class _Selection:
         count = 2 if layer["type"] == "ContrastiveLoss" else 1
         makers = [[self.net["layer"][i] for i in values.get(blob, ())] for blob in layer["bottom"]]
         made = [
-            blob for blob, those in zip(layer["bottom"], makers, strict=True)
+            blob
+            for blob, those in zip(layer["bottom"], makers, strict=True)
             if any(not _is_data(one) and one["type"] != "Input" for one in those)
-        ]  # fmt: skip
+        ]
         return made[:count]
 
 

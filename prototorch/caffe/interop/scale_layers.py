@@ -32,8 +32,9 @@ def join_scale_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
         return file
     joined = {norm.name: norm.weights + tuple(renamed[name] for name in scale.weights) for norm, scale in pairs}
     gone = {scale.name for _, scale in pairs}
-    stored_layers = [replace(layer, weights=joined.get(layer.name, layer.weights))
-              for layer in file.layers if layer.name not in gone]  # fmt: skip
+    stored_layers = [
+        replace(layer, weights=joined.get(layer.name, layer.weights)) for layer in file.layers if layer.name not in gone
+    ]
     arrays = {renamed.get(name, name): array for name, array in file.arrays.items()}
     return replace(file, arrays=arrays, layers=tuple(stored_layers))
 

@@ -153,16 +153,21 @@ class CaffeSite:
     def check_size(self, value: str) -> None:
         """An error for a value with more elements than a blob may have."""
         if self.trace.values[value].spec.size > MAX_ELEMENTS:
-            self.fail(f"its output {list(self.shape(value))} has more than {MAX_ELEMENTS} elements, as many as a "
-                      "blob of Caffe may have")  # fmt: skip
+            self.fail(
+                f"its output {list(self.shape(value))} has more than {MAX_ELEMENTS} elements, as many as a "
+                "blob of Caffe may have"
+            )
 
     def dims(self, shape: Message) -> tuple[int, ...]:
         """The sizes of a BlobShape; an error, at its place, for a negative one."""
         sizes = tuple(int(n) for n in shape["dim"])
         for index, size in enumerate(sizes):
             if size < 0:
-                fail_at(f"layer {self.name!r} ({self.type}): a size of a blob is at least 0, not {size}, in the shape "
-                        f"{list(sizes)}", shape.field_span("dim", index) or self.layer.span)  # fmt: skip
+                fail_at(
+                    f"layer {self.name!r} ({self.type}): a size of a blob is at least 0, not {size}, in the shape "
+                    f"{list(sizes)}",
+                    shape.field_span("dim", index) or self.layer.span,
+                )
         return sizes
 
     def add_for_each_bottom(self, layer: Layer, layouts: Sequence[WeightLayout] | None = None) -> None:
@@ -190,8 +195,9 @@ class CaffeSite:
         """An axis of the first bottom (or of ``ndim`` axes) as a non-negative index; an error for one that is not."""
         count = len(self.bottom_shapes[0]) if ndim is None else ndim
         if not -count <= axis < count:
-            self.fail(f"axis {axis} is not one of the {count} axes of {list(self.bottom_shapes[0])}", message,
-                      field_name)  # fmt: skip
+            self.fail(
+                f"axis {axis} is not one of the {count} axes of {list(self.bottom_shapes[0])}", message, field_name
+            )
         return axis % count if count else 0
 
     def fail(self, text: str, message: Message | None = None, field_name: str | None = None) -> NoReturn:

@@ -45,16 +45,19 @@ def check_solver(solver: Message) -> None:
     """Raise TextError, with the place, for a SolverParameter whose optimizer or learning rate means nothing."""
     kind, policy = solver["type"], solver["lr_policy"]
     if kind not in HISTORY_SLOTS:
-        _fail(solver, "type", f"there is no solver type {kind!r}; there are {', '.join(HISTORY_SLOTS)}."
-                              f"{did_you_mean(kind, HISTORY_SLOTS)}")  # fmt: skip
+        _fail(
+            solver,
+            "type",
+            f"there is no solver type {kind!r}; there are {', '.join(HISTORY_SLOTS)}."
+            f"{did_you_mean(kind, HISTORY_SLOTS)}",
+        )
     if policy not in POLICIES:
         stated = f"there is no lr_policy {policy!r}" if policy else "the solver has no lr_policy"
         _fail(solver, "lr_policy", f"{stated}; there are {', '.join(POLICIES)}.{did_you_mean(policy, POLICIES)}")
     if kind in ("AdaGrad", "RMSProp") and solver["momentum"]:
         _fail(solver, "momentum", f"{kind} has no momentum; leave out momentum: {solver['momentum']:g}")
     if solver["weight_decay"] and solver["regularization_type"] not in ("L1", "L2"):
-        _fail(solver, "regularization_type",
-              f"regularization_type is L1 or L2, not {solver['regularization_type']!r}")  # fmt: skip
+        _fail(solver, "regularization_type", f"regularization_type is L1 or L2, not {solver['regularization_type']!r}")
     if policy in ("step", "sigmoid") and solver["stepsize"] < 1:
         _fail(solver, "stepsize", f"lr_policy {policy!r} needs a stepsize of at least 1, not {solver['stepsize']}")
     if policy in ("step", "exp", "inv", "multistep", "sigmoid") and not solver["gamma"] >= 0:
@@ -164,8 +167,11 @@ class LearningRate:
         except (OverflowError, ZeroDivisionError):
             rate = math.inf
         if not math.isfinite(rate):
-            _fail(self._solver, "lr_policy", f"the learning rate of iteration {iteration} is {rate}, by "
-                                             f"lr_policy {self._solver['lr_policy']!r}")  # fmt: skip
+            _fail(
+                self._solver,
+                "lr_policy",
+                f"the learning rate of iteration {iteration} is {rate}, by lr_policy {self._solver['lr_policy']!r}",
+            )
         return rate
 
     def _compute(self, iteration: int) -> float:

@@ -35,10 +35,14 @@ def insert_splits(net: Message) -> Message:
     result, used = net.copy(), Counter[_TopIndex]()
     result["layer"] = []
     for i, layer in enumerate(layers):
-        new = _with_spans(layer.copy(), "bottom", [
-            _split_name(layers, source, used) if counts[source] > 1 else blob
-            for blob, source in ((blob, sources.get((i, j), (-1, j))) for j, blob in enumerate(layer["bottom"]))
-        ])  # fmt: skip
+        new = _with_spans(
+            layer.copy(),
+            "bottom",
+            [
+                _split_name(layers, source, used) if counts[source] > 1 else blob
+                for blob, source in ((blob, sources.get((i, j), (-1, j))) for j, blob in enumerate(layer["bottom"]))
+            ],
+        )
         result["layer"].append(new)
         for j in range(len(layer["top"])):
             if counts[i, j] > 1:

@@ -57,8 +57,12 @@ def check_layer(site: CaffeSite) -> None:
             site.fail(f"its top has {len(shape)} axes; a blob has at most {MAX_AXES}", site.layer, "top")
     count = len(site.layer["propagate_down"])
     if count not in (0, len(site.bottoms)):
-        site.fail(f"it has {count} propagate_down fields and {len(site.bottoms)} bottoms; expected none, or one for "
-                  "each bottom", site.layer, "propagate_down")  # fmt: skip
+        site.fail(
+            f"it has {count} propagate_down fields and {len(site.bottoms)} bottoms; expected none, or one for "
+            "each bottom",
+            site.layer,
+            "propagate_down",
+        )
 
 
 @dataclass
@@ -93,8 +97,17 @@ class _Translation:
         )
         specs = {name: value.spec for name, value in self.trace.values.items()}
         layers = self.params.resolve(self.layers)
-        return CaffeNet(net, self.message, self.phase, layers, self.blobs, specs, self.trace.weights,
-                        self.input_values, tuple(sorted(self.unread)))  # fmt: skip
+        return CaffeNet(
+            net,
+            self.message,
+            self.phase,
+            layers,
+            self.blobs,
+            specs,
+            self.trace.weights,
+            self.input_values,
+            tuple(sorted(self.unread)),
+        )
 
     def add_layer(self, layer: Message) -> None:
         """Translate a layer and connect it."""
@@ -106,8 +119,17 @@ class _Translation:
         bottoms = self.read_bottoms(layer)
         phase = str(layer["phase"]) if layer.has("phase") else self.phase
         self.trace.training = phase == "TRAIN"
-        site = CaffeSite(layer, phase, bottoms, self.trace, self.new_name, len(layer["top"]), self.add_input,
-                         host_shapes=self.host_shapes, find_shares=self.params.find_shares)  # fmt: skip
+        site = CaffeSite(
+            layer,
+            phase,
+            bottoms,
+            self.trace,
+            self.new_name,
+            len(layer["top"]),
+            self.add_input,
+            host_shapes=self.host_shapes,
+            find_shares=self.params.find_shares,
+        )
         try:
             with use_interpreter(self.trace.graph):
                 translate(site)
@@ -123,8 +145,22 @@ class _Translation:
         tops = self.write_tops(layer, site)
         nodes = tuple(n.name for n in site.nodes)
         losses = self.loss_weights(site, len(tops))
-        self.layers.append(CaffeLayer(site.name, type_name, site.kind, layer, nodes, tuple(layer["bottom"]), tops,
-                                      bottoms, site.tops[: len(tops)], losses, params, site.fillers))  # fmt: skip
+        self.layers.append(
+            CaffeLayer(
+                site.name,
+                type_name,
+                site.kind,
+                layer,
+                nodes,
+                tuple(layer["bottom"]),
+                tops,
+                bottoms,
+                site.tops[: len(tops)],
+                losses,
+                params,
+                site.fillers,
+            )
+        )
 
     def read_bottoms(self, layer: Message) -> tuple[str, ...]:
         """The values that a layer reads."""

@@ -24,8 +24,10 @@ def filter_net(net: Message, phase: str, level: int = 0, stages: Sequence[str] =
 def _is_included(layer: Message, phase: str, level: int, stages: Sequence[str]) -> bool:
     include, exclude = layer["include"], layer["exclude"]
     if include and exclude:
-        fail_at(f"The layer {layer['name']!r} has include and exclude rules; it may have one kind only.",
-                layer.field_span("exclude"))  # fmt: skip
+        fail_at(
+            f"The layer {layer['name']!r} has include and exclude rules; it may have one kind only.",
+            layer.field_span("exclude"),
+        )
     if include:
         return any(meets_rule(rule, phase, level, stages) for rule in include)
     return not any(meets_rule(rule, phase, level, stages) for rule in exclude)

@@ -75,8 +75,9 @@ class _MessageReader:
             if not isinstance(statement, Field):
                 self.report.add(
                     f"'{_NATIVE[type(statement).__name__]}' belongs to the native language; a text of Caffe has only "
-                    "fields.", statement.span,
-                )  # fmt: skip
+                    "fields.",
+                    statement.span,
+                )
             elif statement.name:
                 self.read_field(message, statement)
 

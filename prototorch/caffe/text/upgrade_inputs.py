@@ -37,8 +37,9 @@ def _input_shapes(net: Message) -> list[Message]:
     given = len(shapes) or len(dims)
     if 0 < given < each * count:
         hint = "" if shapes else " Use input_shape for an input that has not 4 axes."
-        fail_at(f"The net has {given} {field} fields; its {count} inputs need {each * count}.{hint}",
-                net.field_span(field))  # fmt: skip
+        fail_at(
+            f"The net has {given} {field} fields; its {count} inputs need {each * count}.{hint}", net.field_span(field)
+        )
     if shapes:
         return [shape.copy() for shape in shapes[:count]]
     spans = [net.field_span("input_dim", i) for i in range(len(dims))]

@@ -26,8 +26,10 @@ def upgrade_solver(solver: Message) -> Message:
     solver = solver.copy()
     if solver.has("solver_type"):
         if solver.has("type"):
-            fail_at("A solver has type or solver_type, not both: solver_type is the older form.",
-                    solver.field_span("solver_type"))  # fmt: skip
+            fail_at(
+                "A solver has type or solver_type, not both: solver_type is the older form.",
+                solver.field_span("solver_type"),
+            )
         solver.set("type", _TYPES[solver["solver_type"]], solver.field_span("solver_type"))
         solver.clear("solver_type")
     return solver

@@ -93,8 +93,11 @@ def _merge_padding(net: Message) -> list[Message]:
             kept.append(new)
         for index, blob in enumerate(layer["bottom"]):
             if blob not in makers:
-                fail_at(f"The layer {layer['layer']['name']!r} reads the blob {blob!r}, which no layer before it makes."
-                        f"{did_you_mean(blob, makers)}", layer.field_span("bottom", index))  # fmt: skip
+                fail_at(
+                    f"The layer {layer['layer']['name']!r} reads the blob {blob!r}, which no layer before it makes."
+                    f"{did_you_mean(blob, makers)}",
+                    layer.field_span("bottom", index),
+                )
             maker = makers[blob]
             if maker is not None and maker["layer"]["type"] == "padding":
                 _check_padding(layer, maker)
@@ -109,8 +112,10 @@ def _check_padding(layer: Message, padding: Message) -> None:
     if type_name not in ("conv", "pool"):
         fail_at(f"The layer {name!r} ({type_name}) reads a padding layer; only conv and pool can.", layer.span)
     if len(layer["bottom"]) != 1:
-        fail_at(f"The layer {name!r} reads a padding layer and has {len(layer['bottom'])} bottoms; it must have one.",
-                layer.field_span("bottom"))  # fmt: skip
+        fail_at(
+            f"The layer {name!r} reads a padding layer and has {len(layer['bottom'])} bottoms; it must have one.",
+            layer.field_span("bottom"),
+        )
     if len(padding["bottom"]) != 1 or len(padding["top"]) != 1:
         fail_at(f"The padding layer {padding['layer']['name']!r} must have one bottom and one top.", padding.span)
 
@@ -120,8 +125,10 @@ def _upgrade_layer(connection: Message) -> Message:
     type_name = old["type"]
     if type_name not in _TYPES:
         what = f"has the unknown type {type_name!r}" if type_name else "has no type"
-        fail_at(f"The V0 layer {old['name']!r} {what}.{did_you_mean(type_name, _TYPES)}",
-                old.field_span("type") or connection.span)  # fmt: skip
+        fail_at(
+            f"The V0 layer {old['name']!r} {what}.{did_you_mean(type_name, _TYPES)}",
+            old.field_span("type") or connection.span,
+        )
     new = Message("V1LayerParameter", span=connection.span)
     for name in ("bottom", "top"):
         for index, blob in enumerate(connection[name]):

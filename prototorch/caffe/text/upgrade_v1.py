@@ -48,9 +48,9 @@ def upgrade_v1_net(net: Message) -> Message:
         return net
     if net.has("layer"):
         fail_at(
-            "A net has layer { } fields (type: \"Convolution\") or layers { } fields (type: CONVOLUTION), not both.",
+            'A net has layer { } fields (type: "Convolution") or layers { } fields (type: CONVOLUTION), not both.',
             net.field_span("layer"),
-        )  # fmt: skip
+        )
     for layer in net["layers"]:
         net.set("layer", _upgrade_layer(layer), layer.span)
     net.clear("layers")

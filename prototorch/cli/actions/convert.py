@@ -15,11 +15,30 @@ from prototorch.interop.conversion import convert
 from prototorch.interop.conversion.sources import WeightOptions
 
 
-def run(source: str, output: str | None, to: str | None, model: str | None, weights: str | None,
-            overrides: tuple[str, ...], weights_to: str | None, rules: str | None, write_rules: str | None,
-            by_order: bool, by_name: bool, skip_mismatch: bool, except_: tuple[str, ...], system: str | None,
-            data_format: str | None, shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None,
-            allow_download: bool, options: tuple[str, ...], force: bool, as_json: bool) -> None:  # fmt: skip
+def run(
+    source: str,
+    output: str | None,
+    to: str | None,
+    model: str | None,
+    weights: str | None,
+    overrides: tuple[str, ...],
+    weights_to: str | None,
+    rules: str | None,
+    write_rules: str | None,
+    by_order: bool,
+    by_name: bool,
+    skip_mismatch: bool,
+    except_: tuple[str, ...],
+    system: str | None,
+    data_format: str | None,
+    shapes: tuple[str, ...],
+    fixed: tuple[str, ...],
+    batch_axis: int | None,
+    allow_download: bool,
+    options: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+) -> None:
     """See `prototorch.cli.commands.convert`."""
     matching = WeightOptions(
         system=system,
@@ -32,9 +51,20 @@ def run(source: str, output: str | None, to: str | None, model: str | None, weig
     )
     importing = _import_options(shapes, fixed, batch_axis, weights)
     try:
-        result = convert(source, output, to=to, model=model, overrides=overrides, rules=rules, write_rules=write_rules,
-                         weights_to=weights_to, matching=matching, import_options=importing, force=force,
-                         **_parse(options))  # fmt: skip
+        result = convert(
+            source,
+            output,
+            to=to,
+            model=model,
+            overrides=overrides,
+            rules=rules,
+            write_rules=write_rules,
+            weights_to=weights_to,
+            matching=matching,
+            import_options=importing,
+            force=force,
+            **_parse(options),
+        )
     except WeightsError as error:
         raise WeightsError(with_shell_options(str(error))) from None
     if as_json:
@@ -46,8 +76,9 @@ def run(source: str, output: str | None, to: str | None, model: str | None, weig
         click.echo(f"{path}  {os.path.getsize(path):,} bytes")
 
 
-def _import_options(shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None,
-                    weights: str | None) -> dict[str, Any]:  # fmt: skip
+def _import_options(
+    shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None, weights: str | None
+) -> dict[str, Any]:
     """What the importer of a whole model gets; what is not given is left out."""
     given = {
         "input_shapes": {name: [int(n) for n in numbers] for name, numbers in _numbers("--input-shape", shapes)},

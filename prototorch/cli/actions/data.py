@@ -23,9 +23,15 @@ _MAX_SHOWN = 20  # shapes or labels that `show` prints
 
 
 def convert(
-    source: str, output: str, root: str | None, resize_height: int, resize_width: int, is_encoded: bool,
-    encode_type: str, **options: Any,
-) -> int:  # fmt: skip
+    source: str,
+    output: str,
+    root: str | None,
+    resize_height: int,
+    resize_width: int,
+    is_encoded: bool,
+    encode_type: str,
+    **options: Any,
+) -> int:
     """See `prototorch.cli.commands.data`."""
     missing: list[str] = []
 
@@ -37,9 +43,17 @@ def convert(
         raise UsageError(f"--resize-height is {resize_height} and --resize-width {resize_width}; give both, or none")
     size = (resize_height, resize_width) if resize_height > 0 else None
     encoding = encode_type or ("auto" if is_encoded else "")
-    count, what = convert_data(source, expand_path(output), ConversionOptions(
-        root=root, size=size, encode_type=encoding, on_missing=on_missing, **options,
-    ))  # fmt: skip
+    count, what = convert_data(
+        source,
+        expand_path(output),
+        ConversionOptions(
+            root=root,
+            size=size,
+            encode_type=encoding,
+            on_missing=on_missing,
+            **options,
+        ),
+    )
     click.echo(f"{printable_path(output)}: {count:,} images, {what}")
     return DataError.exit_code if missing else 0
 

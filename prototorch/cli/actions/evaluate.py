@@ -13,8 +13,17 @@ from prototorch.train.config import Fit
 from prototorch.train.progress import format_logs
 
 
-def run(file: str, data: str | None, overrides: tuple[str, ...], weights: str | None, allow_download: bool,
-            device: str | None, threads: int | None, as_json: bool, **caffe: Any) -> None:  # fmt: skip
+def run(
+    file: str,
+    data: str | None,
+    overrides: tuple[str, ...],
+    weights: str | None,
+    allow_download: bool,
+    device: str | None,
+    threads: int | None,
+    as_json: bool,
+    **caffe: Any,
+) -> None:
     """See `prototorch.cli.commands.evaluate`."""
     if caffe_kind_of(file) is not None:
         native = {"--data": data, "--set": overrides, "--threads": threads}

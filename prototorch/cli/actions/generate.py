@@ -11,8 +11,17 @@ from prototorch.errors import UsageError
 from prototorch.model.generation import generate_ids
 
 
-def run(file: str, prompts: tuple[str, ...], length: int, temperature: float, top_k: int | None, seed: int,
-            device: str | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
+def run(
+    file: str,
+    prompts: tuple[str, ...],
+    length: int,
+    temperature: float,
+    top_k: int | None,
+    seed: int,
+    device: str | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """See `prototorch.cli.commands.generate`."""
     model = open_model(file, add_device_overrides((), threads, device))
     warn_untrained(file, "generates", model)

@@ -18,9 +18,22 @@ from prototorch.model.prediction import Predictions, predict_files
 from prototorch.schema.patterns import matches
 
 
-def run(file: str, what: tuple[str, ...], top: int, outputs: tuple[str, ...], to: str | None, batch_size: int,
-            weights: str | None, allow_download: bool, mean: str | None, scale: float | None, labels: str | None,
-            device: str | None, threads: int | None, as_json: bool) -> int:  # fmt: skip
+def run(
+    file: str,
+    what: tuple[str, ...],
+    top: int,
+    outputs: tuple[str, ...],
+    to: str | None,
+    batch_size: int,
+    weights: str | None,
+    allow_download: bool,
+    mean: str | None,
+    scale: float | None,
+    labels: str | None,
+    device: str | None,
+    threads: int | None,
+    as_json: bool,
+) -> int:
     """See `prototorch.cli.commands.predict`."""
     files = [name for name in outputs if Path(name).suffix in ARRAY_SUFFIXES]
     if files and to is None:  # as --output was before it named layers

@@ -61,8 +61,10 @@ class _SnapshotCallback(Callback):
             return
         aside = self.folder.start_run()
         if aside is not None:
-            self.note(f"note: the training in {self.folder.path} had not come to its end; what it left is in {aside} "
-                      f"now, and --resume --run-dir {aside} goes on with it")  # fmt: skip
+            self.note(
+                f"note: the training in {self.folder.path} had not come to its end; what it left is in {aside} "
+                f"now, and --resume --run-dir {aside} goes on with it"
+            )
 
     def note(self, text: str) -> None:
         """A line on standard error, unless ``quiet`` or the terminal is gone."""
@@ -95,15 +97,30 @@ def _describe_position(model: Model, folder: RunFolder) -> str:
     return f"goes on in {folder.path} with epoch {trainer.epoch + 1} of {block.epochs}{step}"
 
 
-def run(file: str, data: str | None, overrides: tuple[str, ...], epochs: int | None, run_dir: str | None,
-            resume: bool, overwrite: bool, weights: str | None, allow_download: bool, device: str | None,
-            threads: int | None, profile: bool, quiet: bool, as_json: bool, **caffe: Any) -> int:  # fmt: skip
+def run(
+    file: str,
+    data: str | None,
+    overrides: tuple[str, ...],
+    epochs: int | None,
+    run_dir: str | None,
+    resume: bool,
+    overwrite: bool,
+    weights: str | None,
+    allow_download: bool,
+    device: str | None,
+    threads: int | None,
+    profile: bool,
+    quiet: bool,
+    as_json: bool,
+    **caffe: Any,
+) -> int:
     """See `prototorch.cli.commands.run`."""
     if is_caffe_solver(file):
         native = {"--data": data, "--set": overrides, "--epochs": epochs, "--resume": resume, "--overwrite": overwrite,
                   "--profile": profile, "--threads": threads}  # fmt: skip
-        return train_caffe(file, native, run_dir=run_dir, weights=weights, device=device, quiet=quiet,
-                           as_json=as_json, **caffe)  # fmt: skip
+        return train_caffe(
+            file, native, run_dir=run_dir, weights=weights, device=device, quiet=quiet, as_json=as_json, **caffe
+        )
     refuse_caffe_options(caffe)
     if epochs is not None:
         overrides = (*overrides, f"fit.epochs={epochs}")

@@ -20,8 +20,18 @@ from prototorch.text.dialects import find_dialect
 from prototorch.text.reader import parse, read_file
 
 
-def run(file: str, overrides: tuple[str, ...], expanded: bool, plan: bool, after: str | None, passes: bool,
-            phase: str | None, batch: int | None, threads: int | None, as_json: bool) -> None:  # fmt: skip
+def run(
+    file: str,
+    overrides: tuple[str, ...],
+    expanded: bool,
+    plan: bool,
+    after: str | None,
+    passes: bool,
+    phase: str | None,
+    batch: int | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """See `prototorch.cli.commands.show`."""
     if plan:
         if expanded:

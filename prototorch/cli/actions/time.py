@@ -18,9 +18,19 @@ from prototorch.measure.table import format_table
 from prototorch.model.load import find_model_file
 
 
-def run(file: str, overrides: tuple[str, ...], batch: int | None, phase: str | None, steps: int | None,
-            detail: bool, against: str | None, devices: tuple[str, ...] | None, without_cudnn: bool,
-            threads: int | None, as_json: bool) -> None:  # fmt: skip
+def run(
+    file: str,
+    overrides: tuple[str, ...],
+    batch: int | None,
+    phase: str | None,
+    steps: int | None,
+    detail: bool,
+    against: str | None,
+    devices: tuple[str, ...] | None,
+    without_cudnn: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """See `prototorch.cli.commands.time`."""
     if without_cudnn and not any(name.startswith("cuda") for name in devices or ()):
         raise UsageError("--without-cudnn is about a GPU: give --device cuda, or --device cpu,cuda")

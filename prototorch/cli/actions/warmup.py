@@ -12,8 +12,15 @@ from prototorch.engine.backends.cpu.native import kernel_cache
 from prototorch.measure.warmup import warm_up
 
 
-def run(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[int, ...], phases: tuple[str, ...],
-            clear: bool, threads: int | None, as_json: bool) -> None:  # fmt: skip
+def run(
+    files: tuple[str, ...],
+    overrides: tuple[str, ...],
+    batches: tuple[int, ...],
+    phases: tuple[str, ...],
+    clear: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """See `prototorch.cli.commands.warmup`."""
     if files:
         kernel_cache.check_writable()
@@ -30,6 +37,8 @@ def run(files: tuple[str, ...], overrides: tuple[str, ...], batches: tuple[int, 
     if clear:
         click.echo(f"removed {removed_count} kernels")
     for one in reports:
-        click.echo(f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
-                   f"{one.loaded} from disk, {one.seconds:.1f} s")  # fmt: skip
+        click.echo(
+            f"{one.model}, {one.phase}, batch {one.batch}: {one.compiled} kernels compiled, "
+            f"{one.loaded} from disk, {one.seconds:.1f} s"
+        )
     click.echo(f"kept: {kernel_cache.describe()}")

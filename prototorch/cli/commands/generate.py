@@ -15,12 +15,27 @@ from prototorch.cli.options import (
 
 @deferred_command("prototorch.cli.actions.generate")
 @model_argument
-@click.option("--prompt", "prompts", multiple=True, metavar="TEXT",
-              help="The begin of the text, or the text that a model of pairs reads. May be repeated.")  # fmt: skip
-@click.option("--length", type=click.IntRange(min=0, max=1 << 20), default=200, show_default=True,
-              help="The largest number of new tokens.")  # fmt: skip
-@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True,
-              help="The logits are divided by it; 0 takes the most probable token.")  # fmt: skip
+@click.option(
+    "--prompt",
+    "prompts",
+    multiple=True,
+    metavar="TEXT",
+    help="The begin of the text, or the text that a model of pairs reads. May be repeated.",
+)
+@click.option(
+    "--length",
+    type=click.IntRange(min=0, max=1 << 20),
+    default=200,
+    show_default=True,
+    help="The largest number of new tokens.",
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="The logits are divided by it; 0 takes the most probable token.",
+)
 @click.option(
     "--top-k", type=click.IntRange(min=1), help="Draw from this many tokens, the most probable. Default: all."
 )

@@ -21,10 +21,16 @@ from prototorch.measure.warmup import PREDICT, TEST, TRAIN
 @set_option
 @allow_read_option
 @allow_python_option
-@click.option("--batch", "batches", type=click.IntRange(min=1), multiple=True,
-              help="The batch size. Default: the fit block's, else 32. May be repeated.")  # fmt: skip
-@click.option("--phase", "phases", type=click.Choice((TRAIN, TEST, PREDICT)), multiple=True,
-              help="Default: all. May be repeated.")  # fmt: skip
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="The batch size. Default: the fit block's, else 32. May be repeated.",
+)
+@click.option(
+    "--phase", "phases", type=click.Choice((TRAIN, TEST, PREDICT)), multiple=True, help="Default: all. May be repeated."
+)
 @click.option("--clear", is_flag=True, help="First remove all kernels that are kept.")
 @threads_option
 @json_option

@@ -53,8 +53,16 @@ def conv(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> KernelFn | None:
     return _conv(ins[0], ins[1], outs[0], attrs, ins, bindings) or tiled_conv(ins, outs, attrs)
 
 
-def _conv(x: Spec, w: Spec, y: Spec, attrs: dict[str, Any], ins: Specs, bindings: dict[str, Any],
-          extra: tuple[tuple[str, TensorDesc], ...] = (), relu: bool = False) -> GraphKernel | None:  # fmt: skip
+def _conv(
+    x: Spec,
+    w: Spec,
+    y: Spec,
+    attrs: dict[str, Any],
+    ins: Specs,
+    bindings: dict[str, Any],
+    extra: tuple[tuple[str, TensorDesc], ...] = (),
+    relu: bool = False,
+) -> GraphKernel | None:
     if not _is_supported(attrs, x, w, y):
         return None
     extra_dims = _extra_spatial_dims(attrs)
@@ -149,8 +157,14 @@ def _is_suitable(kernel_fn: Any) -> bool:
     return plan is not None and (not needs_tensor_cores(plan.desc) or plan.uses_tensor_cores)
 
 
-def _with_bias(ins: Specs, y: Spec, operands: Specs, operand_indices: Sequence[int], epilogue: BiasReluEpilogue,
-               attrs: dict[str, Any]) -> GraphKernel | None:  # fmt: skip
+def _with_bias(
+    ins: Specs,
+    y: Spec,
+    operands: Specs,
+    operand_indices: Sequence[int],
+    epilogue: BiasReluEpilogue,
+    attrs: dict[str, Any],
+) -> GraphKernel | None:
     assert epilogue.bias is not None
     extra: list[tuple[str, TensorDesc]] = []
     bindings: dict[str, Any] = {

@@ -88,9 +88,15 @@ def sdpa(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name not in output_names}
     extra = {"bias": t["bias"]} if "bias" in t else {}
     o, stats = graph.sdpa(
-        name="attention", q=t["q"], k=t["k"], v=t["v"], generate_stats=desc.has_tensor("stats"),
-        attn_scale=attrs["scale"], **_causal_options(attrs["causal"]), **extra,
-    )  # fmt: skip
+        name="attention",
+        q=t["q"],
+        k=t["k"],
+        v=t["v"],
+        generate_stats=desc.has_tensor("stats"),
+        attn_scale=attrs["scale"],
+        **_causal_options(attrs["causal"]),
+        **extra,
+    )
     t["o"] = _set_output(module, o, desc.tensor("o"))
     if desc.has_tensor("stats"):
         t["stats"] = _set_output(module, stats, desc.tensor("stats"))
@@ -104,10 +110,18 @@ def sdpa_backward(module: Any, graph: Any, desc: GraphDesc) -> CudnnTensors:
     t = {name: _tensor(module, graph, name, p) for name, p in desc.tensors if name not in output_names}
     extra = {"bias": t["bias"]} if "bias" in t else {}
     gradients = graph.sdpa_backward(
-        name="attention", q=t["q"], k=t["k"], v=t["v"], o=t["o"], dO=t["g"], stats=t["stats"],
-        attn_scale=attrs["scale"], **_causal_options(attrs["causal"]),
-        use_deterministic_algorithm=attrs["deterministic"], **extra,
-    )  # fmt: skip
+        name="attention",
+        q=t["q"],
+        k=t["k"],
+        v=t["v"],
+        o=t["o"],
+        dO=t["g"],
+        stats=t["stats"],
+        attn_scale=attrs["scale"],
+        **_causal_options(attrs["causal"]),
+        use_deterministic_algorithm=attrs["deterministic"],
+        **extra,
+    )
     for name, tensor in zip(output_names, gradients, strict=True):
         t[name] = _set_output(module, tensor, desc.tensor(name))
     return t

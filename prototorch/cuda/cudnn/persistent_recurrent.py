@@ -75,8 +75,9 @@ def _register(name: str) -> None:
         return _backward_sequence(geometry, gate_product, weights, bias, ins[1])
 
 
-def _backward_sequence(geometry: _PersistentGeometry, gate_product: KernelFn, weights: KernelFn, bias: KernelFn | None,
-                       u: Spec) -> KernelSequence:  # fmt: skip
+def _backward_sequence(
+    geometry: _PersistentGeometry, gate_product: KernelFn, weights: KernelFn, bias: KernelFn | None, u: Spec
+) -> KernelSequence:
     assert geometry.texts is not None
     sequence, device, text = KernelSequence(), current_device(), geometry.texts[1]
     rows, width = geometry.steps * geometry.samples, geometry.gates * geometry.units
@@ -94,9 +95,13 @@ def _backward_sequence(geometry: _PersistentGeometry, gate_product: KernelFn, we
     states = [
         a
         for j in range(geometry.states)
-        for a in (InputArg(geometry.first + j), InputArg(all_states + j), InputArg(output_grad + 1 + j),
-                  OutputArg(2 + geometry.biased + j))
-    ]  # fmt: skip
+        for a in (
+            InputArg(geometry.first + j),
+            InputArg(all_states + j),
+            InputArg(output_grad + 1 + j),
+            OutputArg(2 + geometry.biased + j),
+        )
+    ]
     rest = InputArg(output_grad), turned, OutputArg(0), dp
     sequence.steps.append(geometry.launch(text, "recurrent_backward", InputArg(0), p, *geometry.extra, *states, *rest))
     sequence.add_kernel(weights, (previous_states, dp), (OutputArg(1),))

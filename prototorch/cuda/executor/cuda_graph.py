@@ -116,8 +116,11 @@ class CudaGraphExecutor:
         groups: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
         for name, new in self.plan.state_copies:
             groups[name in self.plan.guarded_states].append((self.states[name], self._buffers.array(new)))
-        return [LaunchRecord("copy", "new states", "update", self.device.make_conditional_copy(pairs, flags[guarded]))
-                for guarded, pairs in groups.items() if pairs]  # fmt: skip
+        return [
+            LaunchRecord("copy", "new states", "update", self.device.make_conditional_copy(pairs, flags[guarded]))
+            for guarded, pairs in groups.items()
+            if pairs
+        ]
 
     # ---------------------------------------------------------------- running
 

@@ -16,7 +16,7 @@ from prototorch.cuda.kernels.launch import (
     grid_stride_launch,
     index_scalar,
     kernel_source,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 _MODES = {"constant": 0, "nearest": 1, "reflect": 2, "wrap": 3}
@@ -30,11 +30,18 @@ def _affine_source(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[st
         return None
     _, channels, rows, columns = x.shape
     return kernel_source(
-        "affine", x.size, X=c_type(x), M=c_type(matrices), C=channels, H=rows, W=columns,
-        CHANNEL=1 if x.layout else rows * columns, PIXEL=channels if x.layout else 1,
+        "affine",
+        x.size,
+        X=c_type(x),
+        M=c_type(matrices),
+        C=channels,
+        H=rows,
+        W=columns,
+        CHANNEL=1 if x.layout else rows * columns,
+        PIXEL=channels if x.layout else 1,
         MODE=_MODES[attrs.get("fill_mode", "reflect")],
         NEAREST=int(attrs.get("interpolation", "bilinear") == "nearest"),
-    )  # fmt: skip
+    )
 
 
 @cuda_kernel("affine_sample", layouts=True)

@@ -25,7 +25,7 @@ from prototorch.cuda.kernels.launch import (
     kernel_source,
     per_block_launch,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.reduce import TARGET_THREADS
 from prototorch.engine.backends.capabilities import register_channels_last
 from prototorch.ops.reduce import normalize_axes
@@ -53,9 +53,17 @@ class BatchNormGeometry:
     or 1) of the activation that followed, by which the gradient is multiplied. target_blocks: see `ColumnTiling`.
     """
 
-    def __init__(self, x: Spec, w: Spec, v: Spec, attrs: dict[str, Any], statistics: Spec | None = None,
-                 others: Specs = (), activation_mask: str | None = None,
-                 target_blocks: int = TARGET_BLOCKS):  # fmt: skip
+    def __init__(
+        self,
+        x: Spec,
+        w: Spec,
+        v: Spec,
+        attrs: dict[str, Any],
+        statistics: Spec | None = None,
+        others: Specs = (),
+        activation_mask: str | None = None,
+        target_blocks: int = TARGET_BLOCKS,
+    ):
         (axis,) = normalize_axes(attrs.get("axis", 1), x.ndim)
         last = x.layout is not None
         self.fits = x.is_float and not (last and axis != 1)
@@ -170,8 +178,9 @@ def batch_norm_relu_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> Laun
     return None if beta.dtype != gamma.dtype else _batch_norm_grad(g, x, gamma, beta, mean, var, outs, attrs)
 
 
-def _batch_norm_grad(g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var: Spec, outs: Specs,
-              attrs: dict[str, Any]) -> LaunchSequence | None:  # fmt: skip
+def _batch_norm_grad(
+    g: Spec, x: Spec, gamma: Spec, beta: Spec | None, mean: Spec, var: Spec, outs: Specs, attrs: dict[str, Any]
+) -> LaunchSequence | None:
     if not _have_same_format(g, x, outs[0]) or mean.dtype != var.dtype or any(o.dtype != gamma.dtype for o in outs[1:]):
         return None
     mask = DERIVATIVE_MASKS.get(attrs.get("activation_grad", ""))

@@ -62,8 +62,9 @@ def tiled_conv_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> La
     return _launches(WEIGHT_GRAD, ins[0], outs[0], ins[1], ins, outs[0], attrs)
 
 
-def _launches(direction: int, x: Spec, w: Spec, y: Spec, ins: Specs, out: Spec,
-              attrs: dict[str, Any]) -> LaunchSequence | None:  # fmt: skip
+def _launches(
+    direction: int, x: Spec, w: Spec, y: Spec, ins: Specs, out: Spec, attrs: dict[str, Any]
+) -> LaunchSequence | None:
     rank, groups = len(attrs["strides"]), attrs.get("groups", 1)
     if len({s.dtype for s in ins}) > 1 or {ins[0].dtype, out.dtype} - set(FLOATS) or not 1 <= rank <= 3:
         return None
@@ -71,8 +72,11 @@ def _launches(direction: int, x: Spec, w: Spec, y: Spec, ins: Specs, out: Spec,
         return None
     channels, filters, taps = w.shape[1], w.shape[0] // groups, prod(w.shape[2:])
     pixels = x.shape[0] * prod((x if direction == INPUT_GRAD else y).shape[2:])
-    rows, columns = (filters, channels * taps) if direction == WEIGHT_GRAD else (
-        pixels, channels if direction == INPUT_GRAD else filters)  # fmt: skip
+    rows, columns = (
+        (filters, channels * taps)
+        if direction == WEIGHT_GRAD
+        else (pixels, channels if direction == INPUT_GRAD else filters)
+    )
     depth = {FORWARD: channels * taps, INPUT_GRAD: filters * taps, WEIGHT_GRAD: pixels}[direction]
     work_m, work_n = _work(rows), _work(columns)
     row_tiles, column_tiles = -(-rows // (SIDE * work_m)), -(-columns // (SIDE * work_n))
@@ -85,14 +89,27 @@ def _launches(direction: int, x: Spec, w: Spec, y: Spec, ins: Specs, out: Spec,
     sum_type = "float64" if ins[0].dtype == "float64" else "float32"
     largest = max(x.size, y.size, w.size * splits, tiles * splits)
     source = kernel_source(
-        "conv", largest, X=c_type(ins[0]), Y=c_type(out if splits == 1 else sum_type), DIRECTION=direction, SIDE=SIDE,
-        WORK_M=work_m, WORK_N=work_n, DEPTH=DEPTH, BATCH=x.shape[0], GROUPS=groups, C=channels, F=filters,
-        LAST=int(ins[0].layout is not None), **_geometry(x, w, y, attrs),
-    )  # fmt: skip
+        "conv",
+        largest,
+        X=c_type(ins[0]),
+        Y=c_type(out if splits == 1 else sum_type),
+        DIRECTION=direction,
+        SIDE=SIDE,
+        WORK_M=work_m,
+        WORK_N=work_n,
+        DEPTH=DEPTH,
+        BATCH=x.shape[0],
+        GROUPS=groups,
+        C=channels,
+        F=filters,
+        LAST=int(ins[0].layout is not None),
+        **_geometry(x, w, y, attrs),
+    )
     counts = (index_scalar(n, largest) for n in (tiles * splits, row_tiles, column_tiles, chunk))
     target = OutputArg(0) if splits == 1 else WorkspaceArg()
-    launches = [per_block_launch(source, "conv", tiles * splits, *counts, InputArg(0), InputArg(1), target,
-                                 block=SIDE * SIDE)]  # fmt: skip
+    launches = [
+        per_block_launch(source, "conv", tiles * splits, *counts, InputArg(0), InputArg(1), target, block=SIDE * SIDE)
+    ]
     workspace_bytes = 0
     if splits > 1:
         workspace_bytes = splits * w.size * (8 if sum_type == "float64" else 4)

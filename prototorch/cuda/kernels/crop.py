@@ -14,7 +14,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     kernel_source,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 MAX_VECTOR = 4  # neighbours that a thread writes; what it reads is not aligned
@@ -27,9 +27,16 @@ def crop(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -
     _, channels, rows, columns = x.shape
     pack = min(vector_width(y, attrs["width"]), MAX_VECTOR)
     text = kernel_source(
-        "crop", x.size, X=c_type(x), C=channels, H=rows, W=columns, HEIGHT=attrs["height"], WIDTH=attrs["width"],
+        "crop",
+        x.size,
+        X=c_type(x),
+        C=channels,
+        H=rows,
+        W=columns,
+        HEIGHT=attrs["height"],
+        WIDTH=attrs["width"],
         PACK=pack,
-    )  # fmt: skip
+    )
     n = y.size // pack
     return LaunchSequence(
         grid_stride_launch(

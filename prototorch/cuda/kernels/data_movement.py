@@ -24,7 +24,7 @@ from prototorch.cuda.kernels.launch import (
     memory_order,
     per_block_launch,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.ops.reduce import normalize_axes
 from prototorch.ops.shape import pad_source_indices
 from prototorch.spec import Spec

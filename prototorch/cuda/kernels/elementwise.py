@@ -23,7 +23,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     memory_order,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.scalar_tracer import ScalarTracer, TracedScalar, UntraceableError, trace_op
 from prototorch.engine.backends.capabilities import register_fusion_role
 from prototorch.engine.backends.registry import register_resolver

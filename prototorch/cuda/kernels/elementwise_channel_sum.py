@@ -23,7 +23,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     per_block_launch,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.engine.backends.capabilities import register_fusion_role
 from prototorch.ops.reduce import normalize_axes

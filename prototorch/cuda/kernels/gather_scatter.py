@@ -17,7 +17,7 @@ from prototorch.cuda.kernels.launch import (
     grid_stride_launch,
     index_scalar,
     kernel_source,
-)  # fmt: skip
+)
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
 

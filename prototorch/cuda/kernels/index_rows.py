@@ -22,7 +22,7 @@ from prototorch.cuda.kernels.launch import (
     cuda_kernel,
     grid_stride_launch,
     index_scalar,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.radix_sort import MAX_KEYS, plan_sort
 from prototorch.cuda.kernels.segment_reduce import segment_reduce
 from prototorch.spec import Spec
@@ -124,9 +124,17 @@ def index_put(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence 
     return scatter_rows(x, sizes, indices, index_args, code, InputArg(1), reduce, True, table.address)
 
 
-def scatter_rows(x: Spec, sizes: tuple[int, int, int, int], indices: Specs, index_args: tuple[Any, ...], row_code: str,
-                 values: Any, reduce: str, joins_input: bool = False,
-                 address: str = "") -> LaunchSequence | None:  # fmt: skip
+def scatter_rows(
+    x: Spec,
+    sizes: tuple[int, int, int, int],
+    indices: Specs,
+    index_args: tuple[Any, ...],
+    row_code: str,
+    values: Any,
+    reduce: str,
+    joins_input: bool = False,
+    address: str = "",
+) -> LaunchSequence | None:
     """Rows of values [outer, count, inner] reduced into the output [outer, rows, inner]; None for too many of them.
 
     Args:

@@ -24,7 +24,7 @@ from prototorch.cuda.kernels.launch import (
     kernel_source,
     per_block_launch,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.row_per_warp import row_launch
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec

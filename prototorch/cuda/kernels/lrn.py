@@ -17,7 +17,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     kernel_source,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

@@ -17,7 +17,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     kernel_source,
     per_block_launch,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 __all__ = ["tiled_matmul"]

@@ -24,7 +24,7 @@ from prototorch.cuda.kernels.launch import (
     per_block_launch,
     u32,
     use_device,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.scalar_tracer import ScalarTracer
 from prototorch.engine.backends.capabilities import register_fusion_role
 from prototorch.engine.backends.registry import register_resolver

@@ -14,14 +14,15 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     kernel_source,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def _pool_launch(name: str, x: Spec, small: Spec, large: Spec, outs: tuple[Spec, ...], count: Spec,
-              attrs: dict[str, Any], ins: int) -> LaunchSequence | None:  # fmt: skip
+def _pool_launch(
+    name: str, x: Spec, small: Spec, large: Spec, outs: tuple[Spec, ...], count: Spec, attrs: dict[str, Any], ins: int
+) -> LaunchSequence | None:
     """x: whose element type and layout count; small: after the pooling; large: before it; count: what threads make."""
     kernel = attrs["kernel"]
     rank = len(kernel)

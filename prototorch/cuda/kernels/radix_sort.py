@@ -73,8 +73,18 @@ def plan_sort(count: int, bits: int, key_type: str = "u32", offset: int = 0) -> 
             launches += [
                 launch("sort_count", tiles, n, np.uint32(tiles), shift, keys[old], totals),
                 launch("sort_sum", 1, np.uint32(tiles << digit_bits), totals),
-                launch("sort_move", tiles, n, np.uint32(tiles), shift, keys[old], positions[old] if k else np.uint64(0),
-                       totals, keys[new], positions[new]),
-            ]  # fmt: skip
+                launch(
+                    "sort_move",
+                    tiles,
+                    n,
+                    np.uint32(tiles),
+                    shift,
+                    keys[old],
+                    positions[old] if k else np.uint64(0),
+                    totals,
+                    keys[new],
+                    positions[new],
+                ),
+            ]
     last = passes % 2
     return KeySort(key_type, keys[0], keys[last], positions[last], tuple(launches), end)

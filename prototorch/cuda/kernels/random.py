@@ -15,7 +15,7 @@ from prototorch.cuda.kernels.launch import (
     cuda_kernel,
     grid_stride_launch,
     kernel_source,
-)  # fmt: skip
+)
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]

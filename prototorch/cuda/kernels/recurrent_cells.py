@@ -39,8 +39,9 @@ def _cell(name: str, activation: str, gate_name: str) -> Callable[[Any, Any, Any
     return {"simple_rnn_sequence": simple, "lstm_sequence": lstm, "gru_sequence": gru}[name]
 
 
-def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
-                backward: bool) -> tuple[list[str], list[str]]:  # fmt: skip
+def _trace_cell(
+    name: str, activation: str, gate: str, masked: bool, dtype: str, backward: bool
+) -> tuple[list[str], list[str]]:
     count, states, _ = CELLS[name]
     module = ScalarTracer()
     arrays: Any = ArrayInterpreter(module)
@@ -69,8 +70,9 @@ def _trace_cell(name: str, activation: str, gate: str, masked: bool, dtype: str,
     return module.lines, [v.array.name for v in made]
 
 
-def trace_step(name: str, activation: str, gate: str, masked: bool, dtype: str,
-               backward: bool) -> tuple[list[str], list[str]] | None:  # fmt: skip
+def trace_step(
+    name: str, activation: str, gate: str, masked: bool, dtype: str, backward: bool
+) -> tuple[list[str], list[str]] | None:
     """The lines of C of one step, or of its gradient, and the names of its results; None where an activation is not
     one of single elements. What the lines read are the names that `load_lines` declares, s0, s1, ... (the states before
     the step) and d0, d1, ... (the gradients of the states after it)."""
@@ -106,8 +108,9 @@ KERNEL finish(index n, const {kind}* d, const X* through, X* out) {{
 
 
 @lru_cache(maxsize=256)
-def cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str,
-          gate: str, largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
+def cell_sources(
+    name: str, units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str, largest: int = 0
+) -> tuple[str, str] | None:
     """The texts with the kernels of a walk forward (``step``) and back (``back``, ``shift_states``); None where an
     activation is not one of single elements. ``largest``: see `kernel_source`."""
     forward = trace_step(name, activation, gate, masked, dtype, False)

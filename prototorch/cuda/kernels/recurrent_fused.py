@@ -52,8 +52,9 @@ def count_tiles(samples: int, units: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def fused_cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str,
-                       gate: str, largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
+def fused_cell_sources(
+    name: str, units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str, largest: int = 0
+) -> tuple[str, str] | None:
     """The texts with the kernels of a walk forward (``step``) and back (``back``, ``shift_states``, ``begin``,
     ``finish``); None where an activation is not one of single elements. ``largest``: see `kernel_source`."""
     forward = trace_step(name, activation, gate, masked, dtype, False)

@@ -25,8 +25,9 @@ FN A sum_parts(const A* partial, u32 e, u32 g, u32 out) {
 
 
 @lru_cache(maxsize=256)
-def persistent_cell_sources(name: str, units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str,
-                            largest: int = 0) -> tuple[str, str] | None:  # fmt: skip
+def persistent_cell_sources(
+    name: str, units: int, steps: int, dtype: str, masked: bool, activation: str, gate: str, largest: int = 0
+) -> tuple[str, str] | None:
     """The texts with the kernels of all steps forward (``recurrent_forward``) and back (``recurrent_backward``,
     ``transpose_weights``, ``shift_states``); None where an activation is not one of single elements. ``largest``: see
     `kernel_source`."""

@@ -27,7 +27,7 @@ from prototorch.cuda.kernels.launch import (
     memory_order,
     per_block_launch,
     vector_width,
-)  # fmt: skip
+)
 from prototorch.engine.backends.capabilities import register_channels_last
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -98,8 +98,15 @@ def reduce_launches(name: str, x: Spec, y: Spec, reduced_axes: tuple[int, ...]) 
     mean = f"total / (A){n}" if name == "mean" else "total"
     largest = x.size
 
-    def stage(spec: Spec, out: str, geometry: dict[str, str | int], end: str, rows: bool, numbers: tuple[int, ...],
-            *arrays: Any) -> KernelLaunch:  # fmt: skip
+    def stage(
+        spec: Spec,
+        out: str,
+        geometry: dict[str, str | int],
+        end: str,
+        rows: bool,
+        numbers: tuple[int, ...],
+        *arrays: Any,
+    ) -> KernelLaunch:
         source = kernel_source(
             "reduce", largest, X=c_type(spec), Y=out, JOIN=join, START=f"(A){start}", END=end, **geometry
         )
@@ -145,11 +152,16 @@ def column_sum_launches(x: Spec, y: Spec, rows: int, columns: int, acc_dtype: st
     return LaunchSequence(
         per_block_launch(source, "column_sums", tiling.blocks, *counts, InputArg(0), WorkspaceArg(), block=BLOCK),
         per_block_launch(
-            source, "column_sums_end", columns, counts[1], WorkspaceArg(), OutputArg(0),
+            source,
+            "column_sums_end",
+            columns,
+            counts[1],
+            WorkspaceArg(),
+            OutputArg(0),
             block=block_size_for(tiling.chunks),
         ),
         workspace_bytes=align_bytes(tiling.chunks * columns * ITEM_BYTES[acc_dtype]),
-    )  # fmt: skip
+    )
 
 
 def _register(name: str) -> None:

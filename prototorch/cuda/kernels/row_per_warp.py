@@ -61,9 +61,15 @@ def row_launch(text: str, name: str, x: Spec, size: int, *args: Any, **macros: s
     if shape is None or not x.is_float:
         return None
     source = kernel_source(
-        text, x.size, X=c_type(x), N=size, VEC=shape.vector, ROW_THREADS=shape.threads, EACH_VECTORS=shape.vectors,
+        text,
+        x.size,
+        X=c_type(x),
+        N=size,
+        VEC=shape.vector,
+        ROW_THREADS=shape.threads,
+        EACH_VECTORS=shape.vectors,
         **macros,
-    )  # fmt: skip
+    )
     rows = x.size // size
     blocks = -(-rows // (BLOCK // shape.threads))
     return per_block_launch(source, name, blocks, index_scalar(rows, x.size), *args, block=BLOCK)

@@ -51,10 +51,17 @@ def _register(name: str) -> None:
         outer = x.size // count // inner
         wide = x.dtype == "float64"
         source = kernel_source(
-            "scan", x.size, X=c_type(x), COUNT=count, INNER=inner, REVERSE=int(attrs.get("reverse", False)),
-            STEP=_STEPS[name], LOGARITHMS=int(name == "logcumsumexp"),
-            LOG1P="log1p" if wide else "log1pf", EXP="exp" if wide else "expf",
-        )  # fmt: skip
+            "scan",
+            x.size,
+            X=c_type(x),
+            COUNT=count,
+            INNER=inner,
+            REVERSE=int(attrs.get("reverse", False)),
+            STEP=_STEPS[name],
+            LOGARITHMS=int(name == "logcumsumexp"),
+            LOG1P="log1p" if wide else "log1pf",
+            EXP="exp" if wide else "expf",
+        )
         indices = OutputArg(1) if has_indices else np.uint64(0)
         rows = outer * inner
         if name not in _IN_CHUNKS or rows >= MANY_ROWS or count <= SHORT_ROW:

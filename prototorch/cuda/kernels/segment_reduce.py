@@ -28,8 +28,17 @@ REDUCTIONS = {"set": "b", "sum": "a + b", "prod": "a * b", "amax": "max_nan(a, b
 _BOOL = {"set": "b", "sum": "a | b", "prod": "a & b", "amax": "a | b", "amin": "a & b"}
 
 
-def segment_reduce(x: Spec, sizes: tuple[int, int, int, int], keys: KeySort, values: Any, out: Any, reduce: str,
-                   joins_out: bool, largest: int, address: str = "") -> tuple[list[KernelLaunch], int]:  # fmt: skip
+def segment_reduce(
+    x: Spec,
+    sizes: tuple[int, int, int, int],
+    keys: KeySort,
+    values: Any,
+    out: Any,
+    reduce: str,
+    joins_out: bool,
+    largest: int,
+    address: str = "",
+) -> tuple[list[KernelLaunch], int]:
     """The launches that write the reduced rows of each key, and the end of the workspace they take.
 
     Args:
@@ -49,10 +58,16 @@ def segment_reduce(x: Spec, sizes: tuple[int, int, int, int], keys: KeySort, val
     outer, count, inner, rows = sizes
     table = _BOOL if x.dtype == "bool" else REDUCTIONS
     source = kernel_source(
-        "segment_reduce", largest, X=c_type(x), K=keys.key_type, INNER=inner, ROWS=rows, ONTO=int(joins_out),
+        "segment_reduce",
+        largest,
+        X=c_type(x),
+        K=keys.key_type,
+        INNER=inner,
+        ROWS=rows,
+        ONTO=int(joins_out),
         ADDRESS=address or f"(o * {rows}u + row) * {inner}u + c",
         **{"JOIN(a, b)": f"({table[reduce]})"},
-    )  # fmt: skip
+    )
     item = 8 if x.dtype in ("float64", "int64", "uint64") else max(4, ITEM_BYTES[x.dtype])
     launches: list[KernelLaunch] = []
     level_keys: Any = keys.keys

@@ -20,7 +20,7 @@ from prototorch.cuda.kernels.launch import (
     index_scalar,
     kernel_source,
     per_block_launch,
-)  # fmt: skip
+)
 from prototorch.cuda.kernels.row_per_warp import row_launch
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec

@@ -49,8 +49,16 @@ def _sorted_rows(x: Spec, per_row: int, index_type: str, descending: bool, nan_l
         return None
     key_type = "u32" if bits <= 32 else "u64"
     sort = plan_sort(x.size, bits, key_type)
-    source = _source(x, x.size, key_type, DESCENDING=int(descending), NAN_LAST=int(nan_last and x.is_float), ROWS=rows,
-                     PER_ROW=per_row, I=index_type)  # fmt: skip
+    source = _source(
+        x,
+        x.size,
+        key_type,
+        DESCENDING=int(descending),
+        NAN_LAST=int(nan_last and x.is_float),
+        ROWS=rows,
+        PER_ROW=per_row,
+        I=index_type,
+    )
     count, total = rows * per_row, index_scalar(x.size, x.size)
     gather = (index_scalar(count, x.size), InputArg(0), sort.positions, OutputArg(0), OutputArg(1))
     return LaunchSequence(

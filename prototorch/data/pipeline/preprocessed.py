@@ -42,8 +42,9 @@ class PreprocessedColumns:
         targets: Mapping[str, TargetSpec] = {}
         if signature.learned:
             targets = signature.targets(columns.dataset, specs, columns.from_inputs)
-        bound = bind_columns(columns.dataset, columns.inputs, columns.targets, self.raw_shapes, targets,
-                             signature.indices)  # fmt: skip
+        bound = bind_columns(
+            columns.dataset, columns.inputs, columns.targets, self.raw_shapes, targets, signature.indices
+        )
         if self.feeding.stream is None:
             check_targets(bound, targets)
         return BoundColumns(signature, bound, targets, specs, self.feeding)

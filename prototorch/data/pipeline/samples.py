@@ -171,9 +171,12 @@ def _features(signature: ModelSignature) -> list[str | int]:
 
 
 def _open_images(
-    images: Sequence[str | Image.Image], signature: ModelSignature, batch_size: int, skips_unreadable: bool,
+    images: Sequence[str | Image.Image],
+    signature: ModelSignature,
+    batch_size: int,
+    skips_unreadable: bool,
     folder: Path | None = None,
-) -> Samples:  # fmt: skip
+) -> Samples:
     shape = signature.input_shape
     if len(signature.inputs) != 1 or shape is None or len(shape) != 3 or shape[0] not in (1, 3, None):
         listing = ", ".join(f"{name} {_format_shape(shape)}" for name, shape in signature.inputs.items())
@@ -183,15 +186,21 @@ def _open_images(
         )
     names: list[str] = []
     errors: list[str] = []
-    groups = _read_groups(images, signature, _image_reader(signature, shape), 8 * batch_size, names, errors,
-                          skips_unreadable)  # fmt: skip
+    groups = _read_groups(
+        images, signature, _image_reader(signature, shape), 8 * batch_size, names, errors, skips_unreadable
+    )
     return Samples(groups, names, errors, folder=folder)
 
 
 def _read_groups(
-    images: Sequence[str | Image.Image], signature: ModelSignature, reader: ImageReader, limit: int, names: list[str],
-    errors: list[str], skips_unreadable: bool,
-) -> Iterator[Columns]:  # fmt: skip
+    images: Sequence[str | Image.Image],
+    signature: ModelSignature,
+    reader: ImageReader,
+    limit: int,
+    names: list[str],
+    errors: list[str],
+    skips_unreadable: bool,
+) -> Iterator[Columns]:
     """The images in order, in groups of one size and at most ``limit``; names and errors are appended.
 
     Raises DataError for an image that cannot be read, unless these are skipped and not all.
@@ -207,8 +216,14 @@ def _read_groups(
             return error
 
     threads = min(len(images), 8, os.cpu_count() or 1)
-    pool = OrderedPool(read, len(images), threads=threads, read_ahead=READ_AHEAD, timeout=IMAGE_SECONDS,
-                       describe=lambda index: str(images[index]))  # fmt: skip
+    pool = OrderedPool(
+        read,
+        len(images),
+        threads=threads,
+        read_ahead=READ_AHEAD,
+        timeout=IMAGE_SECONDS,
+        describe=lambda index: str(images[index]),
+    )
     with closing(pool):
         for index, image in enumerate(images):
             pixels = pool.take()

@@ -42,8 +42,9 @@ def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -
 
 
 @standard_function
-def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None,
-           device: Any = None) -> Tensor:  # fmt: skip
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
+) -> Tensor:
     """The numbers start, start + step, ... before stop; with one number those from 0 before it."""
     first, last = (0, start) if stop is None else (start, stop)
     if (last - first) * step <= 0:
@@ -55,8 +56,9 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
 
 
 @standard_function
-def linspace(start: float, stop: float, /, num: int, *, dtype: Any = None, device: Any = None,
-             endpoint: bool = True) -> Tensor:  # fmt: skip
+def linspace(
+    start: float, stop: float, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
     """``num`` numbers with equal distances from start to stop, which is the last one with ``endpoint``."""
     steps = num if endpoint else num + 1
     made: Tensor = FUNCTIONS["linspace"](start, stop, steps, dtype=dtype, device=device)
@@ -90,8 +92,9 @@ for _name in ("zeros", "ones", "empty"):
 @standard_function
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of a shape filled with one number."""
-    made: Tensor = FUNCTIONS["full"](shape if isinstance(shape, tuple | list) else (shape,), fill_value, dtype=dtype,
-                                     device=device)  # fmt: skip
+    made: Tensor = FUNCTIONS["full"](
+        shape if isinstance(shape, tuple | list) else (shape,), fill_value, dtype=dtype, device=device
+    )
     return made
 
 

@@ -127,8 +127,9 @@ _running("cumulative_prod", "cumprod", 1)
 
 
 @standard_function
-def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None,
-         append: Tensor | None = None) -> Tensor:  # fmt: skip
+def diff(
+    x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
     """As `diff`, along an axis."""
     made: Tensor = FUNCTIONS["diff"](x, n, axis, prepend, append)
     return made

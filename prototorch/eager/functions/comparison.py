@@ -42,8 +42,9 @@ _BITWISE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 }
 
 
-def _define(names: tuple[str, ...], op: Callable[[Any, Any], Any], doc: str,
-            operands: Callable[[str, Any, Any], list[Any]]) -> None:  # fmt: skip
+def _define(
+    names: tuple[str, ...], op: Callable[[Any, Any], Any], doc: str, operands: Callable[[str, Any, Any], list[Any]]
+) -> None:
     def function(input: Any, other: Any) -> Any:
         return op(*operands(names[0], input, other))
 

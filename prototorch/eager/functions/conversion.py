@@ -22,8 +22,15 @@ __all__ = ["as_tensor", "from_numpy", "to"]
 
 
 @tensor_method
-def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False,
-       memory_format: Any = None) -> Any:  # fmt: skip
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Any:
     """The tensor with an element type, on a device, or as another tensor is: itself where nothing changes and ``copy``
     is not set (torch.Tensor.to). ``to(pt.float64)``, ``to("cuda")``, ``to("cuda", pt.float16)``, ``to(other)``."""
     _ = non_blocking
@@ -119,8 +126,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 @tensor_function(method=False)
-def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Any:  # fmt: skip
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Any:
     """As `as_tensor`; ``copy=True`` always copies, ``copy=False`` raises UsageError where that is needed
     (torch.asarray)."""
     y = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype=dtype, device=device)

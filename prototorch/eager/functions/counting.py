@@ -28,8 +28,9 @@ def _results(input: Tensor, arrays: Any, selection: Any) -> Any:
 
 
 @tensor_function
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: Any = None) -> Any:  # fmt: skip
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Any:
     """The different elements in ascending order, or with ``dim`` the different parts along it.
 
     return_inverse: also the index of each element among them; return_counts: also how often each occurs. The result is
@@ -44,8 +45,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @tensor_function
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-                       dim: Any = None) -> Any:  # fmt: skip
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+) -> Any:
     """The elements (or with ``dim`` the parts along it) without those that equal the one before."""
     array = input.numpy()
     axis = 0 if dim is None else normalize_dim(dim, input.ndim, "unique_consecutive")
@@ -66,8 +68,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """How often each number 0, 1, ... occurs in a vector of integers, or the sums of the weights of its occurrences."""
     least = as_int(minlength, "bincount", "minlength")
     if input.ndim != 1 or input.spec.is_float or input.spec.dtype == "bool" or least < 0:
-        raise ShapeError(f"bincount: expected a vector of integers and minlength of 0 or more, got {input.dtype} "
-                         f"{list(input.shape)}, {least}")  # fmt: skip
+        raise ShapeError(
+            f"bincount: expected a vector of integers and minlength of 0 or more, got {input.dtype} "
+            f"{list(input.shape)}, {least}"
+        )
     array = input.numpy()
     if array.size and array.min() < 0:
         raise UsageError("bincount: the integers must not be negative")
@@ -103,8 +107,9 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
 
 
 @tensor_function
-def histogram(input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
-              density: bool = False) -> Histogram:  # fmt: skip
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Histogram:
     """The weights (default: 1 for each element) that fall into each bin, and the bins' edges: ``hist, bin_edges``.
     bins: the edges, an ascending vector, or a number of equal bins in ``range``."""
     array = input.numpy().reshape(-1)

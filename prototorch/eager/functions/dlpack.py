@@ -19,8 +19,9 @@ _CPU, _CUDA, _CUDA_HOST = 1, 2, 3  # DLPack's numbers of kinds of devices
 
 
 @tensor_method(name="__dlpack__")
-def _dlpack(self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
-            copy: bool | None = None) -> Any:  # fmt: skip
+def _dlpack(
+    self: Tensor, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+) -> Any:
     """A DLPack capsule of the memory of the tensor, for ``from_dlpack`` of another package.
 
     Raises GradientError for a tensor that requires a gradient (take detach()), UsageError for elements that DLPack, or

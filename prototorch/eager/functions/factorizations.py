@@ -68,8 +68,9 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
     return pinv(input, rtol=rcond)
 
 
-def pinv(A: Any, rcond: float | None = None, *, atol: float | None = None, rtol: float | None = None,
-         hermitian: bool = False) -> Any:  # fmt: skip
+def pinv(
+    A: Any, rcond: float | None = None, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
+) -> Any:
     """The pseudo-inverse; singular values up to max(atol, rtol * largest) count as 0. rtol: default the larger size
     times the precision of the element type where there is no atol (torch.linalg.pinv)."""
     if hermitian:

@@ -31,8 +31,16 @@ def check_creation(name: str, options: dict[str, Any]) -> None:
         raise UsageError(f"{name}: unknown argument {sorted(options)[0]!r}")
 
 
-def make_filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, device: Any, requires_grad: bool, out: Any,
-           options: dict[str, Any]) -> Any:  # fmt: skip
+def make_filled(
+    name: str,
+    shape: tuple[int, ...],
+    value: Any,
+    dtype: Any,
+    device: Any,
+    requires_grad: bool,
+    out: Any,
+    options: dict[str, Any],
+) -> Any:
     """A new tensor of one value."""
     check_creation(name, options)
     target = as_dtype(dtype) if dtype is not None else get_default_dtype() if out is None else out.dtype
@@ -50,8 +58,9 @@ def make_filled(name: str, shape: tuple[int, ...], value: Any, dtype: Any, devic
 
 
 def _define(name: str, value: float, doc: str) -> Any:
-    def function(*size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-                 **options: Any) -> Any:  # fmt: skip
+    def function(
+        *size: Any, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+    ) -> Any:
         if "size" in options:
             size = (options.pop("size"),)
         return make_filled(name, as_shape(size, name), value, dtype, device, requires_grad, out, options)
@@ -70,8 +79,16 @@ empty = _define("empty", 0, "of zeros (memory without a defined content is not g
 
 
 @tensor_function(method=False)
-def full(size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, device: Any = None,
-         requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """A tensor of one value of a shape (torch.full). dtype: default that of the value: bool, int64 or float32."""
     value = fill_value.item() if hasattr(fill_value, "item") else fill_value
     if not isinstance(value, bool | int | float):
@@ -94,8 +111,9 @@ def _define_like(name: str, value: float, doc: str) -> None:
     like.__doc__ = f"A tensor {doc} of the shape, element type and device of another (torch.{name}_like)."
     tensor_function(like, method=False)
 
-    def new(self: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-            **options: Any) -> Any:  # fmt: skip
+    def new(
+        self: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+    ) -> Any:
         known, place = new_tensor_options(self, dtype, device)
         size = (options.pop("size"),) if "size" in options else size
         return make_filled(
@@ -113,16 +131,25 @@ _define_like("empty", 0, "of zeros")
 
 
 @tensor_function(method=False)
-def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-              **options: Any) -> Any:  # fmt: skip
+def full_like(
+    input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> Any:
     """A tensor of one value, of the shape, element type and device of another (torch.full_like)."""
     known, place = new_tensor_options(input, dtype, device)
     return full(tuple(input.shape), fill_value, dtype=known, device=place, requires_grad=requires_grad, **options)
 
 
 @tensor_method
-def new_full(self: Any, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def new_full(
+    self: Any,
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """A tensor of one value of a shape, of this tensor's element type and device (torch.Tensor.new_full)."""
     known, place = new_tensor_options(self, dtype, device)
     return full(size, fill_value, dtype=known, device=place, requires_grad=requires_grad, **options)

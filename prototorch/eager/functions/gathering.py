@@ -80,8 +80,12 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: Any = None) -> Tensor:
     if indices.ndim != input.ndim:
         raise ShapeError(f"take_along_dim: the indices have {indices.ndim} dimensions, but the input has {input.ndim}")
     dim = normalize_dim(dim, input.ndim, "take_along_dim")
-    wide = list(broadcast_shapes([n if k != dim else 1 for k, n in enumerate(input.shape)],
-                                 [n if k != dim else 1 for k, n in enumerate(indices.shape)]))  # fmt: skip
+    wide = list(
+        broadcast_shapes(
+            [n if k != dim else 1 for k, n in enumerate(input.shape)],
+            [n if k != dim else 1 for k, n in enumerate(indices.shape)],
+        )
+    )
     sizes = ([*wide[:dim], t.shape[dim], *wide[dim + 1 :]] for t in (input, indices))
     input, indices = (broadcast_to(t, s) for t, s in zip((input, indices), sizes, strict=True))
     return gather(input, dim, from_zero(indices, input.shape[dim], dim))
@@ -114,8 +118,11 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if not isinstance(mask, Tensor) or mask.spec.dtype != "bool":
         raise UsageError("masked_select: mask must be a tensor of dtype bool")
     shape = broadcast_shapes(input.shape, mask.shape)
-    return read_at(broadcast_to(input, shape), [(0, broadcast_to(mask, shape))]) if shape else read_at(
-        reshape(input, 1), [(0, reshape(mask, 1))])  # fmt: skip
+    return (
+        read_at(broadcast_to(input, shape), [(0, broadcast_to(mask, shape))])
+        if shape
+        else read_at(reshape(input, 1), [(0, reshape(mask, 1))])
+    )
 
 
 @tensor_function

@@ -16,14 +16,24 @@ __all__ = ["backward", "grad"]
 
 
 @tensor_method(name="backward")
-def _backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
-              create_graph: bool = False, inputs: Any = None) -> None:  # fmt: skip
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
     """Add to ``grad`` of all leaves that this tensor was computed from its gradient; see `backward`."""
     backward([self], [gradient], retain_graph, create_graph, inputs)
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-             inputs: Any = None) -> None:  # fmt: skip
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
     """Add the gradients of tensors to ``grad`` of the leaves that they were computed from (PyTorch's
     autograd.backward).
 
@@ -74,9 +84,17 @@ def _add_to_leaf(leaf: Tensor, gradient: Tensor, create_graph: bool, used: set[i
             hook((), (gradient,))
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Any, ...]:  # fmt: skip
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
     """The gradients of outputs with respect to inputs, a tuple; ``grad`` of no tensor changes (PyTorch's
     autograd.grad).
 
@@ -97,8 +115,13 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     for k, t in enumerate(targets):
         if not isinstance(t, Tensor) or not t.requires_grad:
             raise GradientError(f"grad: input {k} does not require a gradient: set requires_grad=True before its use")
-    _, found = run_backward(results, seeds, targets, create_graph=create_graph,
-                            retain_graph=create_graph if retain_graph is None else retain_graph)  # fmt: skip
+    _, found = run_backward(
+        results,
+        seeds,
+        targets,
+        create_graph=create_graph,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+    )
     for k, (t, g) in enumerate(zip(targets, found, strict=True)):
         if g is None:
             if materialize_grads:

@@ -84,8 +84,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 @tensor_function(in_place=True)
-def index_reduce(input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
-                 include_self: bool = True) -> Tensor:  # fmt: skip
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """The input with the parts of ``source`` joined with its parts at the indices: "prod", "mean", "amax" or "amin".
     include_self: whether the elements that are there count."""
     if reduce not in REDUCE or reduce == "sum":
@@ -152,8 +153,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = broadcast_shapes(input.shape, _mask("masked_scatter", mask).shape)
     mask = broadcast_to(mask, shape)
     if mask.interpreter.has_memory and mask.device.type == "cpu" and int(mask.array.sum()) > source.spec.size:
-        raise ShapeError(f"masked_scatter: the mask is true at more positions than source has elements: "
-                         f"{int(mask.array.sum())} and {source.spec.size}")  # fmt: skip
+        raise ShapeError(
+            f"masked_scatter: the mask is true at more positions than source has elements: "
+            f"{int(mask.array.sum())} and {source.spec.size}"
+        )
     if not source.spec.size:
         return input.interpreter.clone(broadcast_to(input, shape))
     count = ops.cumsum(ops.cast(flatten(mask), dtype="int64"), axis=0)

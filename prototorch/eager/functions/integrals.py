@@ -30,8 +30,9 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: Any) -> tuple[Tensor, int
         return ops.multiply(*promote(name, to_float(scaled), 0.5)), axis
     along = x.ndim - 1 if x.ndim == 1 else axis + x.ndim - y.ndim
     if (x.ndim != 1 and x.ndim != y.ndim) or x.shape[along] != n:
-        raise ShapeError(f"{name}: x has shape {list(x.shape)}, which does not fit y, of shape {list(y.shape)}, in "
-                         f"dim {axis}")  # fmt: skip
+        raise ShapeError(
+            f"{name}: x has shape {list(x.shape)}, which does not fit y, of shape {list(y.shape)}, in dim {axis}"
+        )
     m = x.shape[along]
     widths = ops.subtract(part_of(x, along, 1, max(m, 1)), part_of(x, along, 0, max(m - 1, 0)))
     if x.ndim == 1:

@@ -121,8 +121,9 @@ def block_diag(*tensors: Any) -> Tensor:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: one tensor of the grid's shape for each. indexing: "ij", or "xy", which
     exchanges the first two dimensions."""
-    given = _checked(list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else list(tensors),
-                     "meshgrid")  # fmt: skip
+    given = _checked(
+        list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else list(tensors), "meshgrid"
+    )
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
     if any(t.ndim > 1 for t in given):
@@ -131,8 +132,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise UsageError("meshgrid: expected tensors of one dtype")
     swap = indexing == "xy" and len(given) > 1
     order = [1, 0, *range(2, len(given))] if swap else list(range(len(given)))
-    shaped = [reshape(t, [t.spec.size if axis == order[k] else 1 for axis in range(len(given))])
-              for k, t in enumerate(given)]  # fmt: skip
+    shaped = [
+        reshape(t, [t.spec.size if axis == order[k] else 1 for axis in range(len(given))]) for k, t in enumerate(given)
+    ]
     return broadcast_tensors(shaped)
 
 

@@ -22,8 +22,7 @@ _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 @tensor_function
 @accepts_out
-def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *,
-             interpolation: str = "linear") -> Tensor:  # fmt: skip
+def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """The q-th quantile of all elements, or along a dimension; NaN where there is a NaN.
 
     q: a number from 0 to 1, or a vector of them, which gives a new first dimension. interpolation: between the two
@@ -34,8 +33,9 @@ def quantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *,
 
 @tensor_function
 @accepts_out
-def nanquantile(input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *,
-                interpolation: str = "linear") -> Tensor:  # fmt: skip
+def nanquantile(
+    input: Tensor, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
     """As `quantile`, of the elements that are not NaN."""
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 

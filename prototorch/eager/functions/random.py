@@ -29,8 +29,9 @@ def _key(generator: Any, interpreter: Any) -> Any:
     return key_tensor(keys_of(generator), interpreter)
 
 
-def uniform_elements(shape: tuple[int, ...], low: float, high: float, dtype: Any, interpreter: Any,
-                     generator: Any = None) -> Any:  # fmt: skip
+def uniform_elements(
+    shape: tuple[int, ...], low: float, high: float, dtype: Any, interpreter: Any, generator: Any = None
+) -> Any:
     """Uniform numbers in [low, high)."""
     wide = str(dtype) if str(dtype) in ("float32", "float64") else "float32"
     y = ops.random_uniform(
@@ -61,8 +62,15 @@ def _finish(y: Any, name: str, out: Any, requires_grad: bool) -> Any:
 
 
 def _define(name: str, elements: Any, doc: str) -> Any:
-    def function(*size: Any, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-                 requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+    def function(
+        *size: Any,
+        generator: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        **options: Any,
+    ) -> Any:
         size = (options.pop("size"),) if "size" in options else size
         check_creation(name, options)
         target = _float_dtype(name, dtype if dtype is not None or out is None else out.dtype)
@@ -75,8 +83,15 @@ def _define(name: str, elements: Any, doc: str) -> Any:
     dtype: default float32 (`set_default_dtype`). generator: default that of `manual_seed`.
     """
 
-    def like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, generator: Any = None,
-             **options: Any) -> Any:  # fmt: skip
+    def like(
+        input: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        generator: Any = None,
+        **options: Any,
+    ) -> Any:
         check_creation(f"{name}_like", options)
         known, place = new_tensor_options(input, dtype, device)
         y = elements(tuple(input.shape), _float_dtype(f"{name}_like", known), interpreter_for(place), generator)
@@ -103,8 +118,18 @@ def _integers(name: str, bounds: tuple[Any, ...], shape: tuple[int, ...], genera
 
 
 @tensor_function(method=False)
-def randint(*args: Any, size: Any = None, low: Any = 0, high: Any = None, generator: Any = None, out: Any = None,
-            dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def randint(
+    *args: Any,
+    size: Any = None,
+    low: Any = 0,
+    high: Any = None,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """Random integers in [low, high) of a shape: ``randint(high, size)`` or ``randint(low, high, size)``
     (torch.randint). dtype: default int64."""
     check_creation("randint", options)
@@ -124,8 +149,16 @@ def randint(*args: Any, size: Any = None, low: Any = 0, high: Any = None, genera
 
 
 @tensor_function(method=False)
-def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, dtype: Any = None, device: Any = None,
-                 requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def randint_like(
+    input: Any,
+    *bounds: Any,
+    low: Any = 0,
+    high: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """Random integers in [low, high), of the shape, element type and device of another tensor (torch.randint_like)."""
     known, place = new_tensor_options(input, dtype, device)
     limits = (*bounds, high) if bounds and high is not None else bounds or (low, high)
@@ -133,8 +166,16 @@ def randint_like(input: Any, *bounds: Any, low: Any = 0, high: Any = None, dtype
 
 
 @tensor_function(method=False)
-def randperm(n: int, *, generator: Any = None, out: Any = None, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def randperm(
+    n: int,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """The integers below n in a random order (torch.randperm). dtype: default int64."""
     check_creation("randperm", options)
     count = as_int(n, "randperm", "n")
@@ -170,8 +211,18 @@ def _probability(name: str, p: Any) -> float:
 
 
 @tensor_function(method=False)
-def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Any = None, out: Any = None, dtype: Any = None,
-           device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def normal(
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """Normal numbers of a mean and a standard deviation, numbers or tensors that broadcast; of two numbers with a
     ``size`` (torch.normal)."""
     check_creation("normal", options)

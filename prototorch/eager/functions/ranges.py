@@ -27,8 +27,9 @@ def _number(value: Any, name: str, what: str) -> Any:
     return found
 
 
-def _finish(array: np.ndarray, name: str, dtype: Any, device: Any, requires_grad: bool, out: Any,
-            options: dict[str, Any]) -> Any:  # fmt: skip
+def _finish(
+    array: np.ndarray, name: str, dtype: Any, device: Any, requires_grad: bool, out: Any, options: dict[str, Any]
+) -> Any:
     check_creation(name, options)
     made = interpreter_for(device).constant(array.astype(str(dtype)))
     if out is not None:
@@ -39,8 +40,17 @@ def _finish(array: np.ndarray, name: str, dtype: Any, device: Any, requires_grad
 
 
 @tensor_function(method=False)
-def arange(start: Any, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, device: Any = None,
-           requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """The numbers start, start + step, ... below end; ``arange(end)`` begins at 0 (torch.arange).
 
     dtype: int64 where all are integers, else float32 (`set_default_dtype`). Raises UsageError for a step of 0 or one
@@ -85,16 +95,35 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -
 
 
 @tensor_function(method=False)
-def linspace(start: Any, end: Any, steps: int, *, out: Any = None, dtype: Any = None, device: Any = None,
-             requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """``steps`` numbers at equal distances from start to end, both included (torch.linspace)."""
     numbers, target = _spaced("linspace", start, end, steps, dtype, out)
     return _finish(numbers, "linspace", target, device, requires_grad, out, options)
 
 
 @tensor_function(method=False)
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any = None, dtype: Any = None,
-             device: Any = None, requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """``base`` to the power of ``steps`` numbers at equal distances from start to end (torch.logspace)."""
     numbers, target = _spaced("logspace", start, end, steps, dtype, out)
     with np.errstate(all="ignore"):
@@ -103,8 +132,16 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, out: Any =
 
 
 @tensor_function(method=False)
-def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, device: Any = None,
-        requires_grad: bool = False, **options: Any) -> Any:  # fmt: skip
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **options: Any,
+) -> Any:
     """A matrix [n, m] (m: default n) with ones on the diagonal, else zeros (torch.eye)."""
     rows = as_int(n, "eye", "n")
     columns = rows if m is None else as_int(m, "eye", "m")

@@ -49,8 +49,11 @@ def flipud(input: Tensor) -> Tensor:
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """The elements moved along dimensions by ``shifts`` positions; those that leave at one end come in at the other.
     Without ``dims``, along all elements in their order."""
-    by = as_ints((tuple(shifts),), "roll", "a shift") if isinstance(shifts, tuple | list) else (
-        as_int(shifts, "roll", "shifts"),)  # fmt: skip
+    by = (
+        as_ints((tuple(shifts),), "roll", "a shift")
+        if isinstance(shifts, tuple | list)
+        else (as_int(shifts, "roll", "shifts"),)
+    )
     along = () if dims is None else tuple(dims) if isinstance(dims, tuple | list) else (dims,)
     if not along:
         if len(by) != 1:
@@ -127,8 +130,9 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: Any = None, *, ou
             )
         counts = repeats.numpy()
     else:
-        counts = np.full(n, as_int(repeats.item() if isinstance(repeats, Tensor) else repeats, "repeat_interleave",
-                                   "repeats"))  # fmt: skip
+        counts = np.full(
+            n, as_int(repeats.item() if isinstance(repeats, Tensor) else repeats, "repeat_interleave", "repeats")
+        )
     if counts.size and counts.min() < 0:
         raise UsageError("repeat_interleave: repeats must not be negative")
     if output_size is not None and int(output_size) != int(counts.sum()):

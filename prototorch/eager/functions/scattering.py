@@ -78,8 +78,9 @@ def _number(name: str, value: Any, like: Tensor) -> Tensor:
 
 
 @tensor_function(in_place=True)
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
-            reduce: str | None = None) -> Tensor:  # fmt: skip
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Tensor:
     """The input with the elements of ``src``, or one number, written where the index says along a dimension:
     ``out[index[i, j], j] = src[i, j]``. Of several at one index the last one remains; reduce: "add" or "multiply" joins
     them with the element there."""
@@ -100,8 +101,9 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @tensor_function(in_place=True)
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
-                   include_self: bool = True) -> Tensor:  # fmt: skip
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """The input with the elements of ``src`` joined by their index along a dimension: reduce is "sum", "prod", "mean",
     "amax" or "amin". include_self: whether the element that is there counts."""
     if reduce not in REDUCE:

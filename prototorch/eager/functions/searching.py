@@ -24,8 +24,15 @@ def _side(name: str, right: bool, side: Any) -> str:
 
 @tensor_function(method=False)
 @accepts_out
-def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-                 side: str | None = None, sorter: Tensor | None = None) -> Tensor:  # fmt: skip
+def searchsorted(
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
     """For each value the number of elements of the sorted sequence before it, along the last dimension: where it would
     be inserted. right, or side="right": equal elements are before it, too. sorter: the indices that sort the sequence.
     """

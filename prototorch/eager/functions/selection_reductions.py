@@ -44,8 +44,9 @@ def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
 @tensor_function
 def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element, as a named tuple ``(min, max)`` (torch.aminmax)."""
-    return aminmax_result(amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim,
-                                                                                keepdim))  # fmt: skip
+    return aminmax_result(
+        amin(input, () if dim is None else dim, keepdim), amax(input, () if dim is None else dim, keepdim)
+    )
 
 
 def _index(name: str, op: Any, input: Any, dim: Any, keepdim: bool) -> Any:

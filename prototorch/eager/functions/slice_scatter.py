@@ -31,8 +31,9 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 
 
 @tensor_function
-def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None,
-                  step: int = 1) -> Tensor:  # fmt: skip
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor:
     """A copy of the tensor with ``src`` in place of its slice ``start:end:step`` along a dimension."""
     axis = normalize_dim(dim, input.ndim, "slice_scatter")
     if as_int(step, "slice_scatter", "step") < 1:

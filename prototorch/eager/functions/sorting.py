@@ -65,8 +65,11 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if not 0 <= k <= n:
         raise ShapeError(f"topk: k must be between 0 and {n}, the size of dim {dim}, got {k}")
     if not input.ndim:
-        return sorted_along(input, 0) if k else ValuesIndices(*(part_of(reshape(t, 1), 0, 0, 0)
-                                                                for t in sorted_along(input, 0)))  # fmt: skip
+        return (
+            sorted_along(input, 0)
+            if k
+            else ValuesIndices(*(part_of(reshape(t, 1), 0, 0, 0) for t in sorted_along(input, 0)))
+        )
     order = along_last(ops.sort, input, dim, descending=bool(largest))
     return ValuesIndices(*(contiguous(part_of(t, dim, 0, k)) for t in order))
 

@@ -69,8 +69,9 @@ def _by_sizes(input: Tensor, sizes: Sequence[int], dim: int) -> tuple[Tensor, ..
 
 
 @tensor_function(aliases=("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes"))
-def split(tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None,
-          split_sizes: Any = None) -> tuple[Tensor, ...]:  # fmt: skip
+def split(
+    tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, split_sizes: Any = None
+) -> tuple[Tensor, ...]:
     """Parts along a dimension: of one size (the last may be smaller), or of the sizes of a sequence."""
     given = [v for v in (split_size_or_sections, split_size, split_sizes) if v is not None]
     if len(given) != 1:
@@ -102,8 +103,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @tensor_function
-def tensor_split(input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
-                 sections: Any = None) -> tuple[Tensor, ...]:  # fmt: skip
+def tensor_split(
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple[Tensor, ...]:
     """Parts along a dimension: a number of parts, the first of which are one longer where it does not divide, or the
     positions at which it is cut."""
     given = [v for v in (indices_or_sections, indices, sections) if v is not None]

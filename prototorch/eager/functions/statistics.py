@@ -60,15 +60,17 @@ def std(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False
 
 
 @tensor_function
-def var_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-             correction: Any = None) -> tuple[Any, Any]:  # fmt: skip
+def var_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
     """The variance and the mean (torch.var_mean)."""
     return _variance("var_mean", input, dim, unbiased, correction, keepdim)
 
 
 @tensor_function
-def std_mean(input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
-             correction: Any = None) -> tuple[Any, Any]:  # fmt: skip
+def std_mean(
+    input: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+) -> tuple[Any, Any]:
     """The standard deviation and the mean (torch.std_mean)."""
     variance, average = _variance("std_mean", input, dim, unbiased, correction, keepdim)
     return _root(variance), average

@@ -22,8 +22,14 @@ class Transfer(Op):
     def infer_spec(self, *specs: Spec, **attrs: Any) -> Any:
         return specs[0]
 
-    def vjp(self, grads: Sequence[Any], outputs: Sequence[Any], inputs: Sequence[Any], needs: Sequence[bool],
-            attrs: dict[str, Any]) -> Sequence[Any]:  # fmt: skip
+    def vjp(
+        self,
+        grads: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any],
+        needs: Sequence[bool],
+        attrs: dict[str, Any],
+    ) -> Sequence[Any]:
         return [None if grads[0] is None else transfer(grads[0], self.source)]
 
 

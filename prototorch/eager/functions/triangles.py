@@ -90,8 +90,11 @@ def diag(input: Any, diagonal: int = 0) -> Any:
     if input.ndim != 2:
         raise ShapeError(f"diag: expected a vector or a matrix, got shape {list(input.shape)}")
     rows, columns = input.shape
-    start, count = ((0, diagonal), min(rows, columns - diagonal)) if diagonal >= 0 else ((-diagonal, 0), min(
-        rows + diagonal, columns))  # fmt: skip
+    start, count = (
+        ((0, diagonal), min(rows, columns - diagonal))
+        if diagonal >= 0
+        else ((-diagonal, 0), min(rows + diagonal, columns))
+    )
     if count < 0:
         raise UsageError(f"diag: there is no diagonal {diagonal} of a matrix {list(input.shape)}")
     first = start[0] * columns + start[1]

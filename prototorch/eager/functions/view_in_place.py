@@ -27,6 +27,12 @@ def in_place_view(function: Callable[..., Tensor], name: str) -> Callable[..., T
     return method
 
 
-for _name, _function in {"squeeze": squeeze, "unsqueeze": unsqueeze, "t": t, "transpose": transpose,
-                         "swapaxes": transpose, "swapdims": transpose}.items():  # fmt: skip
+for _name, _function in {
+    "squeeze": squeeze,
+    "unsqueeze": unsqueeze,
+    "t": t,
+    "transpose": transpose,
+    "swapaxes": transpose,
+    "swapdims": transpose,
+}.items():
     tensor_method(in_place_view(_function, f"{_name}_"), name=f"{_name}_")

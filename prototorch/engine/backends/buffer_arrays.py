@@ -21,11 +21,21 @@ class BufferArrays:
     state(name): the array of a state. persistent(offset, nbytes): bytes of the persistent memory.
     """
 
-    def __init__(self, backend: Any, arena: Any, inputs: Mapping[str, Any], state: Callable[[str], Any],
-                 persistent: Callable[[int, int], Any]):  # fmt: skip
+    def __init__(
+        self,
+        backend: Any,
+        arena: Any,
+        inputs: Mapping[str, Any],
+        state: Callable[[str], Any],
+        persistent: Callable[[int, int], Any],
+    ):
         self._backend, self._arena, self._inputs, self._state, self._persistent = (
-            backend, arena, inputs, state, persistent,
-        )  # fmt: skip
+            backend,
+            arena,
+            inputs,
+            state,
+            persistent,
+        )
         self._arrays: dict[tuple[Buffer, int], Any] = {}
 
     def array(self, buffer: Buffer, iteration: int = 0) -> Any:

@@ -81,8 +81,14 @@ def fusion_role_at(level: str, name: str) -> str | None:
     return _FUSION_ROLES.get(level, {}).get(name)
 
 
-def register_channels_last(level: str, policy: str, *names: str, ins: tuple[int, ...] | None = None,
-                           outs: tuple[int, ...] | None = None, when: Predicate | None = None) -> None:  # fmt: skip
+def register_channels_last(
+    level: str,
+    policy: str,
+    *names: str,
+    ins: tuple[int, ...] | None = None,
+    outs: tuple[int, ...] | None = None,
+    when: Predicate | None = None,
+) -> None:
     """Declare that a level's kernels for these ops support the layout channels_last; see `LayoutSupport`."""
     _LAYOUT_SUPPORT.setdefault(level, {}).update(dict.fromkeys(names, LayoutSupport(policy, ins, outs, when)))
 

@@ -99,8 +99,14 @@ class Backend:
     preprocesses_in_step = False
     checks_gradients = True
 
-    def __init__(self, name: str, xp: Any, levels: Sequence[str], threads: int = 1,
-                 run_context: Callable[[], AbstractContextManager[Any]] = nullcontext):  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        xp: Any,
+        levels: Sequence[str],
+        threads: int = 1,
+        run_context: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ):
         self.name, self.xp, self.levels, self.threads, self.run_context = name, xp, tuple(levels), threads, run_context
 
     # ------------------------------------------------------------------ choosing a kernel
@@ -110,8 +116,9 @@ class Backend:
         selection = self._select(op, ins, outs, attrs)
         return self.reference(op, attrs) if selection is None else selection.kernel_fn
 
-    def choose_kernel(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
-                      attrs: Mapping[str, Any]) -> KernelChoice:  # fmt: skip
+    def choose_kernel(
+        self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]
+    ) -> KernelChoice:
         """The level and the family of the kernel that `prepare` returns."""
         selection = self._select(op, ins, outs, attrs)
         return KernelChoice(REFERENCE, "") if selection is None else selection.choice
@@ -124,21 +131,24 @@ class Backend:
         """Whether a kernel applies, so that the reference implementation is not needed."""
         return self.kernel_level(op, ins, outs, attrs) != REFERENCE
 
-    def _select(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
-                attrs: Mapping[str, Any]) -> Selection | None:  # fmt: skip
+    def _select(
+        self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]
+    ) -> Selection | None:
         """The first kernel that applies; None where none does."""
         return next(self._applicable_kernels(op, ins, outs, attrs, self.levels), None)
 
-    def _applicable_kernels(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any],
-                            levels: Iterable[str]) -> Iterator[Selection]:  # fmt: skip
+    def _applicable_kernels(
+        self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any], levels: Iterable[str]
+    ) -> Iterator[Selection]:
         """All kernels of these levels that apply."""
         for level, prepare in self._candidates(op, (*ins, *outs), levels):
             kernel_fn = prepare(ins, outs, dict(attrs))
             if kernel_fn is not None:
                 yield Selection(kernel_fn, KernelChoice(level, getattr(kernel_fn, "family", "") or _family(prepare)))
 
-    def _candidates(self, op: Op, specs: Iterable[Spec],
-                    levels: Iterable[str] | None = None) -> Iterator[tuple[str, PrepareFn]]:  # fmt: skip
+    def _candidates(
+        self, op: Op, specs: Iterable[Spec], levels: Iterable[str] | None = None
+    ) -> Iterator[tuple[str, PrepareFn]]:
         """The kernels of an op with their levels; where a spec has a layout, those of levels that support it."""
         has_layout = any(s.layout is not None for s in specs)
         for level in self.levels if levels is None else levels:
@@ -166,8 +176,9 @@ class Backend:
         """What an op may be in a fused group: "elementwise", "anchor", "tail", or None."""
         return next((role for level in self.levels if (role := fusion_role_at(level, name))), None)
 
-    def pack_request(self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...],
-                     attrs: Mapping[str, Any]) -> PackRequest | None:  # fmt: skip
+    def pack_request(
+        self, op: Op, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: Mapping[str, Any]
+    ) -> PackRequest | None:
         """Which operand the kernel for an op reads faster when it is packed beforehand; None where none is."""
         requests = (pack_request_at(level, op.name, ins, outs, attrs) for level in self.levels)
         return next((request for request in requests if request is not None), None)
@@ -227,8 +238,9 @@ class Backend:
 
     # ------------------------------------------------------------------ running plans
 
-    def make_executor(self, plan: ExecutablePlan, states: StateStore | StateMirror | Mapping[str, Any],
-                      arena: Any = None) -> Executor:  # fmt: skip
+    def make_executor(
+        self, plan: ExecutablePlan, states: StateStore | StateMirror | Mapping[str, Any], arena: Any = None
+    ) -> Executor:
         """The executor of a plan: kernels prepared, memory allocated and states bound.
 
         ``states``: the arrays of its states, or what `mirror_states` returned for them. ``arena``: memory shared with

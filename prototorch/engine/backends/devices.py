@@ -60,8 +60,13 @@ class UnavailableDeviceError(BackendError):
         return type(self)(f"{source}{self}; {advice}")
 
 
-def backend_for(device: str = "auto", threads: int | None = None, precision: str = "auto",
-                deterministic: bool = False, autotune: bool = False) -> Backend:  # fmt: skip
+def backend_for(
+    device: str = "auto",
+    threads: int | None = None,
+    precision: str = "auto",
+    deterministic: bool = False,
+    autotune: bool = False,
+) -> Backend:
     """The backend of a device: "cpu", "cuda", "cuda:1", or "auto": the environment variable PROTOTORCH_DEVICE,
     else a GPU where one can be used, else the CPU; a warning says once why a GPU that is there cannot be used.
 

@@ -188,13 +188,15 @@ class HostExecutor:
     report_lag = 0
     warm_up_runs = 2
 
-    def __init__(self, plan: ExecutablePlan, backend: HostBackend, states: StateStore | Mapping[str, Any],
-                 arena: Any = None):  # fmt: skip
+    def __init__(
+        self, plan: ExecutablePlan, backend: HostBackend, states: StateStore | Mapping[str, Any], arena: Any = None
+    ):
         self.plan, self.backend = plan, backend
         self._states: StateBinding = (
-            states.bind(plan, backend.levels) if isinstance(states, StateStore)
+            states.bind(plan, backend.levels)
+            if isinstance(states, StateStore)
             else _UntrackedStates(states, plan, backend.allocate)
-        )  # fmt: skip
+        )
         self._arena = backend.allocate(plan.arena_bytes) if arena is None else arena
         self._inputs = {name: backend.empty(spec) for name, spec in plan.inputs.items()}
         self._buffers = BufferArrays(backend, self._arena, self._inputs, self._states.array, self._states.persistent)

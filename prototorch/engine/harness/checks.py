@@ -205,8 +205,10 @@ def _compare_derivatives(case: Case, backend: Backend, training: bool, attempt: 
     )
     expected |= {f"d{n}": g for n, g in one.grads.items()} | {f"dd{n}": g for n, g in one.second_grads.items()}
     program = CompiledLayer(one, expected, backend, case.weights("float64"))
-    start = {f"x{i}": x + 0.1 * attempt * rng.standard_normal(x.shape) if x.dtype.kind == "f" else x
-             for i, x in enumerate(case.inputs("float64"))} | case.weights("float64")  # fmt: skip
+    start = {
+        f"x{i}": x + 0.1 * attempt * rng.standard_normal(x.shape) if x.dtype.kind == "f" else x
+        for i, x in enumerate(case.inputs("float64"))
+    } | case.weights("float64")
 
     def at(step: float) -> dict[str, np.ndarray]:
         moved = {n: a + step * v[n] if n in v else a for n, a in start.items()}

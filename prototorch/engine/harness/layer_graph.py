@@ -44,8 +44,15 @@ class TracedLayer:
         return variables
 
 
-def trace_layer(graph: Graph, layer: Layer, specs: Sequence[Spec], training: bool, float_dtype: str,
-        mask: np.ndarray | None = None, low: str | None = None) -> TracedLayer:  # fmt: skip
+def trace_layer(
+    graph: Graph,
+    layer: Layer,
+    specs: Sequence[Spec],
+    training: bool,
+    float_dtype: str,
+    mask: np.ndarray | None = None,
+    low: str | None = None,
+) -> TracedLayer:
     """Record a layer into a graph, on inputs x0, x1, ... of these specs, the first with a mask if there is one.
 
     low: a narrower dtype in which values may be stored; the outputs are float32 in any case.
@@ -147,8 +154,9 @@ class CompiledLayer:
         self.backend, self.names = backend, list(plan.inputs)
         self.runner = make_executor(plan, backend, self.states)
 
-    def __call__(self, inputs: Sequence[np.ndarray], mask: np.ndarray | None = None,
-                 key: tuple[int, int] = (1, 2)) -> dict[str, np.ndarray]:  # fmt: skip
+    def __call__(
+        self, inputs: Sequence[np.ndarray], mask: np.ndarray | None = None, key: tuple[int, int] = (1, 2)
+    ) -> dict[str, np.ndarray]:
         given = {f"x{i}": x for i, x in enumerate(inputs)} | {RANDOM_KEY: np.array(key, np.uint64), MASK: mask}
         made = self.runner({n: given[n] for n in self.names})
         return {n: np.array(self.backend.to_numpy(a)) for n, a in made.items()}

@@ -52,9 +52,14 @@ class Checkpoint:
     table_columns: TableColumns
 
 
-def save(path: str | PathLike[str], text: str, variables: Mapping[str, Any], training: dict[str, Any] | None,
-         input_ranges: Mapping[str, ValueRange] | None = None,
-         table_columns: TableColumns | None = None) -> None:  # fmt: skip
+def save(
+    path: str | PathLike[str],
+    text: str,
+    variables: Mapping[str, Any],
+    training: dict[str, Any] | None,
+    input_ranges: Mapping[str, ValueRange] | None = None,
+    table_columns: TableColumns | None = None,
+) -> None:
     """Write a model atomically: an existing file is replaced only by a complete new one.
 
     Without ``training`` only the weights are written. What processes that were killed while they wrote into this folder
@@ -164,9 +169,15 @@ def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -
     )
 
 
-def assign_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray], *, by_name: bool = False,
-                   skip_mismatch: bool = False, source: str = "the weights",
-                   strict: bool = False) -> LoadReport:  # fmt: skip
+def assign_weights(
+    weights: Mapping[str, Any],
+    new: Mapping[str, np.ndarray],
+    *,
+    by_name: bool = False,
+    skip_mismatch: bool = False,
+    source: str = "the weights",
+    strict: bool = False,
+) -> LoadReport:
     """Copy new weights into ``weights``; after an error nothing has been copied.
 
     by_name, skip_mismatch: as for `load_weights_into`.
@@ -191,8 +202,9 @@ def assign_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray], *,
     return report
 
 
-def load_weights_into(path: str | PathLike[str], weights: Mapping[str, Any], *, by_name: bool = False,
-                      skip_mismatch: bool = False) -> LoadReport:  # fmt: skip
+def load_weights_into(
+    path: str | PathLike[str], weights: Mapping[str, Any], *, by_name: bool = False, skip_mismatch: bool = False
+) -> LoadReport:
     """Copy the weights of a saved model into ``weights``.
 
     By default names and shapes must match exactly. With ``by_name`` weights may be missing on either side, with

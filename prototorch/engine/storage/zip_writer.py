@@ -63,8 +63,9 @@ def _directory_entry(name: bytes, crc: int, size: int, position: int) -> bytes:
 def _end_of_directory(count: int, nbytes: int, position: int) -> bytes:
     record = b""
     if count >= 0xFFFF or nbytes >= _LIMIT or position >= _LIMIT:
-        record = b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, _ZIP64_VERSION, _ZIP64_VERSION, 0, 0, count, count, nbytes,
-                                         position)  # fmt: skip
+        record = b"PK\6\6" + struct.pack(
+            "<QHHIIQQQQ", 44, _ZIP64_VERSION, _ZIP64_VERSION, 0, 0, count, count, nbytes, position
+        )
         record += b"PK\6\7" + struct.pack("<IQI", 0, position + nbytes, 1)
     short = min(count, 0xFFFF)
     fields = (0, 0, short, short, min(nbytes, _LIMIT), min(position, _LIMIT), 0)

@@ -65,8 +65,10 @@ class _BatchTiling:
         self.graph, self.batch, self.cache_bytes = graph, batch, cache_bytes
         self.setup = [node for node in nodes if node.phase == SETUP]
         self.nodes = [node for node in nodes if node.phase != SETUP]
-        inputs = {v: BATCHED if name != RANDOM_KEY and v.shape[:1] == (batch,) else INDEPENDENT
-                  for name, v in graph.inputs.items()}  # fmt: skip
+        inputs = {
+            v: BATCHED if name != RANDOM_KEY and v.shape[:1] == (batch,) else INDEPENDENT
+            for name, v in graph.inputs.items()
+        }
         self.kinds = analyze_batch_axis(self.nodes, batch, inputs)
 
     def is_batched(self, value: Value) -> bool:

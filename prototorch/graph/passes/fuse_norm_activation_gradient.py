@@ -65,8 +65,10 @@ def _replace_lrn(graph: Graph, node: Node, backend: Backend) -> bool:
         return False
     if not all(g.inputs[1] is x and g.attrs == node.attrs for g in grads):
         return False
-    if not (backend.has_kernel(lrn_recompute, (x.spec,), (x.spec,), node.attrs)
-            and backend.has_kernel(lrn_recompute_grad, (x.spec, x.spec), (x.spec,), node.attrs)):  # fmt: skip
+    if not (
+        backend.has_kernel(lrn_recompute, (x.spec,), (x.spec,), node.attrs)
+        and backend.has_kernel(lrn_recompute_grad, (x.spec, x.spec), (x.spec,), node.attrs)
+    ):
         return False
     for g in grads:
         graph.replace_node(g, Node(lrn_recompute_grad, g.inputs[:2], g.attrs, g.outputs, g.scope, g.phase))

@@ -202,8 +202,9 @@ class _Fusion:
         scope = scopes[0] if scopes else ""
         return Node(fused, tuple(inputs), attrs, tuple(outputs), scope, nodes[-1].phase, scopes)
 
-    def _inplace(self, members: Sequence[int], inputs: Sequence[Value],
-                 outputs: Sequence[Value]) -> tuple[tuple[int, int], ...]:  # fmt: skip
+    def _inplace(
+        self, members: Sequence[int], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> tuple[tuple[int, int], ...]:
         """Which output may be written over which input: a state's new value over the state, others over what nobody
         reads afterwards. Anchors read their own operands more than once, and only write over states."""
         has_anchor = self.roles[members[0]] == "anchor"

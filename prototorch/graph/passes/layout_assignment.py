@@ -108,8 +108,9 @@ class _LayoutAssignment:
         return converted
 
 
-def _affected_operands(support: LayoutSupport, ins: Sequence[Spec],
-                       outs: Sequence[Spec]) -> tuple[tuple[int, ...], tuple[int, ...]]:  # fmt: skip
+def _affected_operands(
+    support: LayoutSupport, ins: Sequence[Spec], outs: Sequence[Spec]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The inputs and outputs that a layout is about: of those named, the ones of the largest rank, if that is 3 or
     more."""
     named_ins = range(len(ins)) if support.ins is None else support.ins

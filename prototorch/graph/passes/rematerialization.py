@@ -64,8 +64,9 @@ class _Candidate:
 
 
 class _Search:
-    def __init__(self, graph: Graph, nodes: list[Node], recompute: dict[Value, Node], measure: MeasurePeak,
-                 step_share: float):  # fmt: skip
+    def __init__(
+        self, graph: Graph, nodes: list[Node], recompute: dict[Value, Node], measure: MeasurePeak, step_share: float
+    ):
         self.graph, self.nodes, self.measure, self.step_share = graph, nodes, measure, step_share
         self.recompute = recompute  # the node that computes a value again
         self.view_storage: dict[Value, Value] = {}
@@ -264,8 +265,12 @@ def _without_product(value: Value, node: Node, backend: Backend | None) -> Node 
     return new if known and not _is_product(new) else None
 
 
-def _has_same_readers(program: Sequence[FusedInstruction], refs: Sequence[OperandRef],
-                      lines: Sequence[FusedInstruction], new_line: Mapping[int, int]) -> bool:  # fmt: skip
+def _has_same_readers(
+    program: Sequence[FusedInstruction],
+    refs: Sequence[OperandRef],
+    lines: Sequence[FusedInstruction],
+    new_line: Mapping[int, int],
+) -> bool:
     """Whether the lines of a group that stay (``new_line``: line of the group -> line) have as many readers as
     before."""
     before = Counter(ref for _, operands, _ in program for ref in operands) + Counter(refs)

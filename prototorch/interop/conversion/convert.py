@@ -129,8 +129,14 @@ def _foreign_writer(source: ConversionSource, target: str, to: str | None, optio
         source.notes.append("no --model: names and layouts of the arrays stay as they are")
         return lambda path: write(path, file, file.metadata)
     model = source.model
-    to_write = ModelToWrite(model.net, model.weights, source.text or model.to_text(), model.net.class_names,
-                            shapes=source.shapes, metadata=source.metadata)  # fmt: skip
+    to_write = ModelToWrite(
+        model.net,
+        model.weights,
+        source.text or model.to_text(),
+        model.net.class_names,
+        shapes=source.shapes,
+        metadata=source.metadata,
+    )
     return lambda path: format.save(path, to_write, **options)
 
 

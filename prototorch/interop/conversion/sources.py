@@ -139,16 +139,29 @@ def _weights_for(
             allow_download=matching.allow_download,
             check=False,
         )
-        source.match = match_weights(opened.file, trace_net(target.net, 1).weights, target.net, opened.rules,
-                                     system=matching.system or opened.system, by_order=matching.by_order,
-                                     except_=matching.except_,
-                                     data_format=matching.data_format or opened.data_format)  # fmt: skip
+        source.match = match_weights(
+            opened.file,
+            trace_net(target.net, 1).weights,
+            target.net,
+            opened.rules,
+            system=matching.system or opened.system,
+            by_order=matching.by_order,
+            except_=matching.except_,
+            data_format=matching.data_format or opened.data_format,
+        )
         report = load_report(source.match)
     else:
-        report = target.load_weights(path, by_name=matching.by_name, skip_mismatch=matching.skip_mismatch,
-                                     rules=matching.rules, except_=matching.except_, system=matching.system,
-                                     by_order=matching.by_order, allow_download=matching.allow_download,
-                                     data_format=matching.data_format)  # fmt: skip
+        report = target.load_weights(
+            path,
+            by_name=matching.by_name,
+            skip_mismatch=matching.skip_mismatch,
+            rules=matching.rules,
+            except_=matching.except_,
+            system=matching.system,
+            by_order=matching.by_order,
+            allow_download=matching.allow_download,
+            data_format=matching.data_format,
+        )
     source.notes = str(report).splitlines()
     return source
 

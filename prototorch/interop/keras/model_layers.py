@@ -140,8 +140,9 @@ class _Conversion:
             layer = layer.replace(axis=-1) if isinstance(layer, layers.LayerNormalization) else layer
         kind, config = layer_config(layer, self._name(node.name))
         name = config["name"]
-        self.layers[name] = KerasLayer(name, kind, config, [_call(layer, inputs)], node,
-                                       is_activation=isinstance(layer, layers.Activation))  # fmt: skip
+        self.layers[name] = KerasLayer(
+            name, kind, config, [_call(layer, inputs)], node, is_activation=isinstance(layer, layers.Activation)
+        )
         if node.layer.weights is not None:
             self.shared[node.layer.weights] = (node, name)
         tensors = self._outputs(node, name)

@@ -60,9 +60,11 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
             skipped[owner.strip("/")] = "the state of a generator of random numbers"
         else:
             groups[owner.strip("/")][int(last)] = path
-    names = {path.removesuffix("vars").strip("/"): str(attributes["name"])
-             for path, attributes in layout.attributes.items()
-             if path.split("/")[-1] == "vars" and isinstance(attributes.get("name"), str)}  # fmt: skip
+    names = {
+        path.removesuffix("vars").strip("/"): str(attributes["name"])
+        for path, attributes in layout.attributes.items()
+        if path.split("/")[-1] == "vars" and isinstance(attributes.get("name"), str)
+    }
     owners: dict[str, dict[str, list[str]]] = defaultdict(dict)
     for group in sorted(groups, key=_natural_order):
         numbers = groups[group]

@@ -75,8 +75,9 @@ def _open_layout(layout: HDF5Layout, config: Mapping[str, Any] | None) -> Weight
         tree = read_vars_tree(layout, layers_of_config)
         if not tree.has_names:
             metadata["names"] = "class order"
-        return WeightFile(layout.path, "Keras 3 weights", "keras", tree.arrays, tuple(tree.layers), config, metadata,
-                          tree.skipped)  # fmt: skip
+        return WeightFile(
+            layout.path, "Keras 3 weights", "keras", tree.arrays, tuple(tree.layers), config, metadata, tree.skipped
+        )
     if "nb_layers" in root:
         layers, arrays = read_numbered_layers(layout)
         return WeightFile(layout.path, "Keras 0 weights", "keras", arrays, tuple(layers), config, metadata)

@@ -35,9 +35,12 @@ def candidate_tables(file: WeightFile, system: str | None) -> list[LayoutTable]:
 
 
 def choose_table(
-    file: WeightFile, tables: Sequence[LayoutTable], match: Callable[[LayoutTable], T],
-    rank: Callable[[T], tuple[int, int]], content: Callable[[T], object],
-) -> tuple[LayoutTable, T]:  # fmt: skip
+    file: WeightFile,
+    tables: Sequence[LayoutTable],
+    match: Callable[[LayoutTable], T],
+    rank: Callable[[T], tuple[int, int]],
+    content: Callable[[T], object],
+) -> tuple[LayoutTable, T]:
     """The table whose match is the best. rank: of a match. content: what is loaded; where it is equal the systems do
     not differ for this file.
 

@@ -38,8 +38,16 @@ def _open(path: str) -> WeightFile:
         return WeightFile(path, "Keras 3 model", "keras", {}, (), config)
     weights = keras_weight_file(layout, config)
     version = {"keras_version": str(metadata["keras_version"])[:40]} if "keras_version" in metadata else {}
-    return WeightFile(path, "Keras 3 model", "keras", weights.arrays, weights.layers, config,
-                      {**weights.metadata, **version}, weights.skipped)  # fmt: skip
+    return WeightFile(
+        path,
+        "Keras 3 model",
+        "keras",
+        weights.arrays,
+        weights.layers,
+        config,
+        {**weights.metadata, **version},
+        weights.skipped,
+    )
 
 
 FORMAT = Format("Keras", _recognize, _open, (".keras",))

@@ -25,8 +25,16 @@ class TorchBaseline:
 
     version = f"torch {torch.__version__}"
 
-    def __init__(self, net: Net, specs: Mapping[str, Spec], weights: Mapping[str, Any], terms: Sequence[LossTerm],
-                 threads: int, momentum: float, channels_last: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        net: Net,
+        specs: Mapping[str, Spec],
+        weights: Mapping[str, Any],
+        terms: Sequence[LossTerm],
+        threads: int,
+        momentum: float,
+        channels_last: bool = False,
+    ):
         torch.set_num_threads(threads)
         self.format = torch.channels_last if channels_last else torch.contiguous_format
         self.criterion = torch_losses(terms) if terms else None

@@ -46,8 +46,9 @@ def _sparse(loss: Any) -> TorchLoss | None:
         return None
     if loss.from_logits:
         return lambda y, t: F.cross_entropy(y if loss.axis == 1 else y.movedim(loss.axis, 1), t)
-    return lambda y, t: F.nll_loss((y / y.sum(loss.axis, keepdim=True)).clamp(EPSILON, 1 - EPSILON).log()
-                                   .movedim(loss.axis, 1), t)  # fmt: skip
+    return lambda y, t: F.nll_loss(
+        (y / y.sum(loss.axis, keepdim=True)).clamp(EPSILON, 1 - EPSILON).log().movedim(loss.axis, 1), t
+    )
 
 
 def _categorical(loss: Any) -> TorchLoss | None:

@@ -15,8 +15,9 @@ from prototorch.model.foreign_files import ModelToWrite
 __all__ = ["find_output_format", "output_formats", "write_model", "written_endings"]
 
 
-def write_model(path: str | os.PathLike[str], model: ModelToWrite, format: str | None = None,
-                **options: Any) -> tuple[str, ...]:  # fmt: skip
+def write_model(
+    path: str | os.PathLike[str], model: ModelToWrite, format: str | None = None, **options: Any
+) -> tuple[str, ...]:
     """Write a model in a format, by its name or by the ending of the path; returns the paths of the files written.
 
     Raises UsageError for an unknown format, and for an option that it does not have; what else the format raises.

@@ -17,8 +17,10 @@ def _write(path: str, model: ModelToWrite) -> tuple[str, ...]:
     contents = keras_contents(model, FORMAT.title)
     tree = legacy_contents(contents.layers, contents.weights, "model_weights")
     tree.attributes[""] = {
-        "model_config": json.dumps(contents.config), "backend": "torch", "keras_version": KERAS_VERSION,
-    }  # fmt: skip
+        "model_config": json.dumps(contents.config),
+        "backend": "torch",
+        "keras_version": KERAS_VERSION,
+    }
     write_bytes(path, encode(tree))
     return (path,)
 

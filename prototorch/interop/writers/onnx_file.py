@@ -23,8 +23,14 @@ MAX_FILE_BYTES = 2_000_000_000  # of the weights in one file; protobuf reads mes
 _ALIGNMENT = 64 * 1024  # of arrays in the file of weights, so that they can be mapped into memory on any system
 
 
-def write_onnx(path: str, model: ModelToWrite, *, opset: int | None = None, include_preprocess: bool = False,
-               external_data: bool | None = None) -> tuple[str, ...]:  # fmt: skip
+def write_onnx(
+    path: str,
+    model: ModelToWrite,
+    *,
+    opset: int | None = None,
+    include_preprocess: bool = False,
+    external_data: bool | None = None,
+) -> tuple[str, ...]:
     """Write a model as an ONNX file; returns the paths of the files.
 
     Args:
@@ -35,8 +41,12 @@ def write_onnx(path: str, model: ModelToWrite, *, opset: int | None = None, incl
 
     Raises UsageError, ShapeError (see `onnx_model`), SnapshotError where a file cannot be written.
     """
-    settings = OnnxSettings(opset=DEFAULT_OPSET if opset is None else opset, include_preprocess=include_preprocess,
-                            shapes=model.shapes, metadata=onnx_metadata(model, include_preprocess))  # fmt: skip
+    settings = OnnxSettings(
+        opset=DEFAULT_OPSET if opset is None else opset,
+        include_preprocess=include_preprocess,
+        shapes=model.shapes,
+        metadata=onnx_metadata(model, include_preprocess),
+    )
     nbytes = sum(a.nbytes for a in model.weights.values())
     apart = nbytes > MAX_FILE_BYTES if external_data is None else external_data
     proto, arrays = onnx_model(model.net, model.weights, settings)

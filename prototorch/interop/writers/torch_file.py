@@ -76,8 +76,13 @@ def _pickle(value: Any, name: str, arrays: list[np.ndarray], depth: int) -> list
     if value is None or isinstance(value, bool):
         return [b"N" if value is None else b"\x88" if value else b"\x89"]
     if type(value) in (int, float, str):
-        return [_integer(value) if type(value) is int else _text(value) if type(value) is str
-                else b"G" + struct.pack(">d", value)]  # fmt: skip
+        return [
+            _integer(value)
+            if type(value) is int
+            else _text(value)
+            if type(value) is str
+            else b"G" + struct.pack(">d", value)
+        ]
     if isinstance(value, dict):
         start = b"ccollections\nOrderedDict\n)R(" if isinstance(value, OrderedDict) else b"}("
         pieces = [start]

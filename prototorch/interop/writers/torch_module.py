@@ -26,8 +26,14 @@ def write_torch_module(path: str, model: ModelToWrite, *, include_preprocess: bo
     if model.net.preprocess and not include_preprocess:
         layers = ", ".join(type(layer).__name__ for layer in model.net.preprocess)
         header.append(f"the preprocessing ({layers}) is not a part of it")
-    text, state = torch_source(model.net, model.weights, model.shapes, include_preprocess=include_preprocess,
-                               state_file=f"{os.path.basename(stem)}.pt", header=header)  # fmt: skip
+    text, state = torch_source(
+        model.net,
+        model.weights,
+        model.shapes,
+        include_preprocess=include_preprocess,
+        state_file=f"{os.path.basename(stem)}.pt",
+        header=header,
+    )
     files = write_arrays(f"{stem}.pt", state, {})
     write_bytes(f"{stem}.py", text.encode("ascii"))
     return (f"{stem}.py", *files)

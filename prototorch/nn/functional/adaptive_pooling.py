@@ -36,8 +36,7 @@ def _output_sizes(name: str, output_size: Any, size: tuple[int, ...]) -> tuple[i
     values = output_size if isinstance(output_size, tuple | list) else (output_size,) * rank
     if len(values) != rank:
         raise UsageError(f"{name}: output_size must be one integer or {rank}, got {output_size!r:.60}")
-    return as_sizes([n if v is None else v for n, v in zip(size, values, strict=True)], rank,
-                    f"{name}: output_size", 1)  # fmt: skip
+    return as_sizes([n if v is None else v for n, v in zip(size, values, strict=True)], rank, f"{name}: output_size", 1)
 
 
 def _define_average(rank: int) -> Callable[..., Any]:
@@ -82,9 +81,10 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
             split = [n for new, (_, longest) in zip(news, tables, strict=True) for n in (new, longest)]
             order = (*range(0, 2 * rank, 2), *range(1, 2 * rank, 2))
             count = prod(longest for _, longest in tables)
-            windows = ops.reshape(ops.transpose(ops.reshape(x, shape=(*x.shape[:2], *split)),
-                                                order=(0, 1, *(2 + i for i in order))),
-                                  shape=(*x.shape[:2], *news, count))  # fmt: skip
+            windows = ops.reshape(
+                ops.transpose(ops.reshape(x, shape=(*x.shape[:2], *split)), order=(0, 1, *(2 + i for i in order))),
+                shape=(*x.shape[:2], *news, count),
+            )
             at = ops.reshape(ops.transpose(ops.reshape(at, shape=tuple(split)), order=order), shape=(*news, count))
             number = ops.expand_dims(ops.argmax(windows, axis=windows.ndim - 1), axis=-1)
             y = ops.squeeze(ops.take_along_axis(windows, number), axis=-1)
@@ -112,18 +112,19 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
 def _define_unpool(rank: int) -> Callable[..., Any]:
     name = f"max_unpool{rank}d"
 
-    def max_unpool(input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                   output_size: Any = None) -> Any:  # fmt: skip
+    def max_unpool(
+        input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+    ) -> Any:
         kernel = as_sizes(kernel_size, rank, f"{name}: kernel_size", 1)
         strides = kernel if stride is None else as_sizes(stride, rank, f"{name}: stride", 1)
         paddings = as_sizes(padding, rank, f"{name}: padding")
         if tuple(indices.shape) != tuple(input.shape) or str(indices.dtype) != "int64":
-            raise ShapeError(f"{name}: expected int64 indices of shape {list(input.shape)}, got {indices.dtype}"
-                             f"{list(indices.shape)}")  # fmt: skip
+            raise ShapeError(
+                f"{name}: expected int64 indices of shape {list(input.shape)}, got {indices.dtype}{list(indices.shape)}"
+            )
 
         def run(x: Any) -> Any:
-            least = [(n - 1) * s - 2 * p + k for n, s, p, k in
-                     zip(x.shape[2:], strides, paddings, kernel, strict=True)]  # fmt: skip
+            least = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], strides, paddings, kernel, strict=True)]
             sizes = tuple(least) if output_size is None else as_sizes(list(output_size)[-rank:], rank, "output_size", 1)
             if any(not low - s < n < low + s for n, low, s in zip(sizes, least, strides, strict=True)):
                 raise UsageError(f"{name}: output_size {list(sizes)} is not near {least}, that of the windows")

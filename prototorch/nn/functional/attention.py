@@ -19,9 +19,15 @@ __all__ = ["scaled_dot_product_attention"]
 
 @tensor_function(method=False)
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
     """softmax(query key^T scale) value: query [..., t, d], key [..., s, d], value [..., s, e] give [..., t, e].
 
     attn_mask: broadcasts to [..., t, s]; bool, True where a query sees a key (one that sees none gives 0), or numbers
@@ -55,7 +61,7 @@ def scaled_dot_product_attention(
 
 def _check(
     query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Any
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     name = "scaled_dot_product_attention"
     for x in (query, key, value, *(() if attn_mask is None else (attn_mask,))):
         check_input(x, name)
@@ -75,8 +81,9 @@ def _check(
     if is_causal and attn_mask is not None:
         raise UsageError(f"{name}: is_causal and attn_mask exclude each other; put both into attn_mask")
     if attn_mask is not None and str(attn_mask.dtype) not in ("bool", str(query.dtype)):
-        raise UsageError(f"{name}: attn_mask must be bool or of the query's type {query.dtype!r}, got "
-                         f"{attn_mask.dtype!r}")  # fmt: skip
+        raise UsageError(
+            f"{name}: attn_mask must be bool or of the query's type {query.dtype!r}, got {attn_mask.dtype!r}"
+        )
     return shapes
 
 
@@ -141,8 +148,9 @@ def _visible_keys(mask: Any) -> Any:
     return mask.interpreter.constant(~hidden) if np.all(hidden | (numbers == 0)) else None
 
 
-def _fused(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None,
-           hides_rows: bool) -> Any:  # fmt: skip
+def _fused(
+    q: Any, k: Any, v: Any, mask: Any, dropout_p: float, causal: bool, scale: float | None, hides_rows: bool
+) -> Any:
     """By the op that stores no matrix of weights."""
     masks = () if mask is None else (mask,)
     random: tuple[Any, ...] = ()

@@ -42,8 +42,9 @@ def _picked(values: Any, labels: Any, axis: int) -> Any:
     return ops.squeeze(ops.take_along_axis(last, ops.expand_dims(labels, axis=-1)), axis=-1)
 
 
-def _likelihood(name: str, log_probabilities: Any, target: Any, weight: Any, ignore_index: int,
-                axis: int) -> tuple[Any, Any, Any]:  # fmt: skip
+def _likelihood(
+    name: str, log_probabilities: Any, target: Any, weight: Any, ignore_index: int, axis: int
+) -> tuple[Any, Any, Any]:
     """The elements' losses, their weights, and the labels with 0 for those that are ignored."""
     classes = log_probabilities.shape[axis]
     if tuple(target.shape) != _class_shape(log_probabilities, axis):
@@ -57,15 +58,24 @@ def _likelihood(name: str, log_probabilities: Any, target: Any, weight: Any, ign
     is_counted = ops.not_equal(target, ignore_index)
     labels = ops.where(is_counted, target, ops.zeros_like(target))
     counted = ops.cast(is_counted, dtype=str(log_probabilities.dtype))
-    weights = counted if weight is None else ops.reshape(
-        ops.take(ops.reshape(weight, shape=(classes, 1)), labels), shape=tuple(labels.shape)
-    ) * counted  # fmt: skip
+    weights = (
+        counted
+        if weight is None
+        else ops.reshape(ops.take(ops.reshape(weight, shape=(classes, 1)), labels), shape=tuple(labels.shape)) * counted
+    )
     loss = -_picked(log_probabilities, labels, axis)
     return ops.where(is_counted, loss * weights, ops.zeros_like(loss)), weights, labels
 
 
-def nll_loss(input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
-             reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def nll_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """The negative log probability of the label: input [batch, classes, ...] of log probabilities (or [classes]),
     target of int64 labels [batch, ...].
 
@@ -85,9 +95,16 @@ def _check_integer(name: str, target: Any) -> None:
         raise UsageError(f"{name}: labels must be int64, got {target.dtype}: use .long()")
 
 
-def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
-                  ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
-                  label_smoothing: float = 0.0) -> Any:  # fmt: skip
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
     """The cross entropy of logits [batch, classes, ...] (or [classes]) with int64 labels [batch, ...], or with
     probabilities of the input's shape.
 
@@ -105,8 +122,9 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: boo
     by_class = None
     if weight is not None:
         if tuple(weight.shape) != (classes,):
-            raise ShapeError(f"cross_entropy: expected a weight for each of {classes} classes, got "
-                             f"{list(weight.shape)}")  # fmt: skip
+            raise ShapeError(
+                f"cross_entropy: expected a weight for each of {classes} classes, got {list(weight.shape)}"
+            )
         by_class = ops.reshape(weight, shape=tuple(classes if k == axis else 1 for k in range(input.ndim)))
     if target.spec.is_float:
         if tuple(target.shape) != tuple(input.shape):
@@ -132,8 +150,14 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: boo
     return ops.sum(both) / total if reduction == "mean" else reduce_loss(both, reduction)
 
 
-def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
-                         reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def binary_cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """-(t log p + (1 - t) log(1 - p)) of probabilities p and targets t; logarithms are at least -100. weight: a factor
     of each element, which broadcasts.
 
@@ -160,9 +184,15 @@ def _limited_log(p: Any) -> Any:
     return ops.stop_gradient(ops.maximum(ops.log(ops.maximum(p, least)), -100.0))
 
 
-def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
-                                     reduce: bool | None = None, reduction: str = "mean",
-                                     pos_weight: Any = None) -> Any:  # fmt: skip
+def binary_cross_entropy_with_logits(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Any:
     """`binary_cross_entropy` of sigmoid(input), without overflow. pos_weight: a factor of positive targets, which
     broadcasts."""
     reduction = check_reduction("binary_cross_entropy_with_logits", reduction, size_average, reduce)

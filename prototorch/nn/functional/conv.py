@@ -47,8 +47,9 @@ def add_bias(y: Any, bias: Any, rank: int) -> Any:
 def _define_conv(rank: int) -> Callable[..., Any]:
     name = f"conv{rank}d"
 
-    def conv(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-             groups: int = 1) -> Any:  # fmt: skip
+    def conv(
+        input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    ) -> Any:
         check_weight(name, input, weight, bias, rank)
         strides = as_sizes(stride, rank, f"{name}: stride", 1)
         rates = as_sizes(dilation, rank, f"{name}: dilation", 1)
@@ -81,8 +82,16 @@ def _define_conv(rank: int) -> Callable[..., Any]:
 def _define_transpose(rank: int) -> Callable[..., Any]:
     name = f"conv_transpose{rank}d"
 
-    def conv_transpose(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-                       output_padding: Any = 0, groups: int = 1, dilation: Any = 1) -> Any:  # fmt: skip
+    def conv_transpose(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
         check_weight(name, input, weight, bias, rank)
         strides = as_sizes(stride, rank, f"{name}: stride", 1)
         rates = as_sizes(dilation, rank, f"{name}: dilation", 1)
@@ -103,8 +112,9 @@ def _define_transpose(rank: int) -> Callable[..., Any]:
                 tails.append((0, tail))
             if min(sizes) < 1:
                 raise ShapeError(f"{name}: the output of {list(x.shape)} would have the size {sizes}")
-            y = ops.conv_input_grad(x, weight, size=tuple(sizes), strides=strides, pads=tuple(pads), dilation=rates,
-                                    groups=groups)  # fmt: skip
+            y = ops.conv_input_grad(
+                x, weight, size=tuple(sizes), strides=strides, pads=tuple(pads), dilation=rates, groups=groups
+            )
             if any(tail for _, tail in tails):
                 y = ops.pad(y, pads=((0, 0), (0, 0), *tails))
             return add_bias(y, bias, rank)

@@ -56,8 +56,9 @@ def _channels(input: Any, p: float, training: bool, inplace: bool, rank: int) ->
     without_batch = {1: (2,), 2: (), 3: (4,)}[rank]
     allowed = (rank + 2, *without_batch, *((3,) if rank == 2 else ()))
     if input.ndim not in allowed:
-        raise ShapeError(f"{name}: expected an input of {' or '.join(map(str, sorted(allowed)))} dimensions, got "
-                         f"{list(input.shape)}")  # fmt: skip
+        raise ShapeError(
+            f"{name}: expected an input of {' or '.join(map(str, sorted(allowed)))} dimensions, got {list(input.shape)}"
+        )
     if not training or not p:
         return input
     leading = 1 if input.ndim in without_batch else 2
@@ -110,8 +111,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 
 
 @tensor_function(method=False)
-def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-          inplace: bool = False) -> Any:  # fmt: skip
+def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False) -> Any:
     """x where x > 0, else a * x, with a uniform in [lower, upper] in training, their mean outside (Xu et al., 2015)."""
     check_input(input, "rrelu")
     if lower > upper:

@@ -61,8 +61,10 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     for n, k, d, (a, b) in zip(size, kernel, windows["dilation"], windows["pads"], strict=True):
         if dilated_size(k, d) > n + a + b:
             raise ShapeError(f"fold: a window of {dilated_size(k, d)} elements exceeds the padded size {n + a + b}")
-    out = tuple(num_windows(n, k, s, p, d) for n, k, s, p, d in
-                zip(size, kernel, windows["strides"], windows["pads"], windows["dilation"], strict=True))  # fmt: skip
+    out = tuple(
+        num_windows(n, k, s, p, d)
+        for n, k, s, p, d in zip(size, kernel, windows["strides"], windows["pads"], windows["dilation"], strict=True)
+    )
     if x.shape[2] != prod(out):
         raise ShapeError(f"fold: expected {prod(out)} windows ({' x '.join(map(str, out))}), got {x.shape[2]}")
     channels = x.shape[1] // prod(kernel)

@@ -29,18 +29,23 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     sizes = tuple(int(n) for n in size)
     rank = len(sizes) - 2
     if rank not in (2, 3) or tuple(theta.shape) != (sizes[0], rank, rank + 1) or min(sizes) < 1:
-        raise ShapeError(f"affine_grid: maps {list(theta.shape)} do not fit a size {list(sizes)}: expected "
-                         "[batch, 2, 3] for 4 numbers, [batch, 3, 4] for 5")  # fmt: skip
+        raise ShapeError(
+            f"affine_grid: maps {list(theta.shape)} do not fit a size {list(sizes)}: expected "
+            "[batch, 2, 3] for 4 numbers, [batch, 3, 4] for 5"
+        )
     spatial, dtype = sizes[2:], str(theta.dtype)
     columns = []
     for axis in reversed(range(rank)):
-        points = ops.reshape(_axis_points(theta, spatial[axis], bool(align_corners)),
-                             shape=tuple(spatial[axis] if k == axis else 1 for k in range(rank)))  # fmt: skip
+        points = ops.reshape(
+            _axis_points(theta, spatial[axis], bool(align_corners)),
+            shape=tuple(spatial[axis] if k == axis else 1 for k in range(rank)),
+        )
         columns.append(ops.reshape(ops.broadcast_to(points, shape=spatial), shape=(prod(spatial), 1)))
     columns.append(ops.full.apply_like(theta, shape=(prod(spatial), 1), value=1.0, dtype=dtype))
     base = ops.concat(*columns, axis=1)
-    grid = ops.matmul(ops.broadcast_to(ops.expand_dims(base, axis=0), shape=(sizes[0], *base.shape)), theta,
-                      transpose_b=True)  # fmt: skip
+    grid = ops.matmul(
+        ops.broadcast_to(ops.expand_dims(base, axis=0), shape=(sizes[0], *base.shape)), theta, transpose_b=True
+    )
     return ops.reshape(grid, shape=(sizes[0], *spatial, rank))
 
 
@@ -102,8 +107,9 @@ def _cubic_weights(t: Any) -> list[Any]:
 
 
 @tensor_function(method=False)
-def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
-                align_corners: bool | None = None) -> Any:  # fmt: skip
+def grid_sample(
+    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Any:
     """Elements of [batch, channels, *spatial] (two or three dimensions) at the points of a grid [batch, *out, rank],
     with positions in -1 .. 1, the last dimension first: [batch, channels, *out].
 
@@ -120,8 +126,10 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
             f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r:.60}"
         )
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.shape[0] != input.shape[0] or grid.shape[-1] != rank:
-        raise ShapeError(f"grid_sample: the grid {list(grid.shape)} does not fit an input {list(input.shape)}: "
-                         "expected [batch, *out, rank] of an input of 4 or 5 dimensions")  # fmt: skip
+        raise ShapeError(
+            f"grid_sample: the grid {list(grid.shape)} does not fit an input {list(input.shape)}: "
+            "expected [batch, *out, rank] of an input of 4 or 5 dimensions"
+        )
     if mode == "bicubic" and rank != 2:
         raise ShapeError(f"grid_sample: mode 'bicubic' needs an input of 4 dimensions, got {list(input.shape)}")
     aligned, out = bool(align_corners), tuple(grid.shape[1:-1])
@@ -147,8 +155,10 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
         for choice in product(range(len(steps)), repeat=rank):
             corners = [low + steps[c] for low, c in zip(lows, choice, strict=True)]
             if mode == "bicubic":
-                corners = [ops.round(_pad_positions(p, n, padding_mode, aligned))
-                           for p, n in zip(corners, image.size, strict=True)]  # fmt: skip
+                corners = [
+                    ops.round(_pad_positions(p, n, padding_mode, aligned))
+                    for p, n in zip(corners, image.size, strict=True)
+                ]
             weight: Any = None
             for w, c in zip(weights, choice, strict=True):
                 weight = w[c] if weight is None else weight * w[c]

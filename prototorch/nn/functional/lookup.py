@@ -55,8 +55,15 @@ def _limit_norms(weight: Any, indices: Any, max_norm: float, norm_type: float) -
         assign(weight, ops.where(is_long, table * (max_norm / (norms + 1e-7)), table), "embedding")
 
 
-def embedding(input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
-              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:  # fmt: skip
+def embedding(
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """The rows of weight [rows, columns] at indices [...]: [..., columns].
 
     padding_idx: a row without a gradient. max_norm: rows that are read are scaled, in place, to a norm (``norm_type``)
@@ -85,10 +92,19 @@ def _bag_of_each(offsets: Any, count: int, bags: int) -> Any:
     return ops.searchsorted(ops.cast(first, dtype="int64"), at, side="right") - 1
 
 
-def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
-                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
-                  per_sample_weights: Any = None, include_last_offset: bool = False,
-                  padding_idx: int | None = None) -> Any:  # fmt: skip
+def embedding_bag(
+    input: Any,
+    weight: Any,
+    offsets: Any = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Any:
     """The sums, means or maxima (``mode``) of rows of weight [rows, columns] over bags of indices: [bags, columns].
 
     input: [bags, indices], or [indices] with ``offsets`` [bags] of the first index of each bag. per_sample_weights: a
@@ -108,8 +124,9 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
             raise UsageError(f"{name}: offsets go with an input of one dimension")
         bags, width = input.shape
         numbers = ops.cast(ops.iota.apply_like(input, size=bags), dtype="int64")
-        ids = ops.reshape(ops.broadcast_to(ops.reshape(numbers, shape=(bags, 1)),
-                                           shape=(bags, width)), shape=(bags * width,))  # fmt: skip
+        ids = ops.reshape(
+            ops.broadcast_to(ops.reshape(numbers, shape=(bags, 1)), shape=(bags, width)), shape=(bags * width,)
+        )
         input = ops.reshape(input, shape=(bags * width,))
         if per_sample_weights is not None:
             per_sample_weights = ops.reshape(per_sample_weights, shape=(bags * width,))
@@ -119,8 +136,9 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
             raise UsageError(f"{name}: the first offset must be 0, got {int(offsets.numpy()[0])}")
         ids = _bag_of_each(offsets, input.shape[0], bags)
     else:
-        raise ShapeError(f"{name}: expected indices [bags, indices], or [indices] and offsets [bags], got "
-                         f"{list(input.shape)}")  # fmt: skip
+        raise ShapeError(
+            f"{name}: expected indices [bags, indices], or [indices] and offsets [bags], got {list(input.shape)}"
+        )
     rows = embedding(input, weight, None, max_norm, norm_type, scale_grad_by_freq)
     dtype = str(weight.dtype)
     padding = padding_row(name, padding_idx, weight.shape[0])

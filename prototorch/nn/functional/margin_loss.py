@@ -17,8 +17,14 @@ __all__ = ["cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss
            "triplet_margin_with_distance_loss"]  # fmt: skip
 
 
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None,
-                         reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def hinge_embedding_loss(
+    input: Any,
+    target: Any,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """The input where the target is 1, max(0, margin - input) where it is -1."""
     reduction = check_reduction("hinge_embedding_loss", reduction, size_average, reduce)
     check_input(input, "hinge_embedding_loss")
@@ -27,8 +33,15 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, size_aver
     return reduce_loss(far + near, reduction)
 
 
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, size_average: bool | None = None,
-                        reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def margin_ranking_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """max(0, -target * (input1 - input2) + margin), with a target of 1 or -1."""
     reduction = check_reduction("margin_ranking_loss", reduction, size_average, reduce)
     check_input(input1, "margin_ranking_loss")
@@ -45,17 +58,24 @@ def _hinge(x: Any) -> Any:
     return ops.where(ops.greater_equal(x, 0), x, ops.zeros_like(x))
 
 
-def soft_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-                     reduction: str = "mean") -> Any:  # fmt: skip
+def soft_margin_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
     """log(1 + exp(-target * input)), with a target of 1 or -1."""
     reduction = check_reduction("soft_margin_loss", reduction, size_average, reduce)
     input, target = check_pair("soft_margin_loss", input, target, must_match=True)
     return reduce_loss(ops.softplus(-target * input), reduction)
 
 
-def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0,
-                          size_average: bool | None = None, reduce: bool | None = None,
-                          reduction: str = "mean") -> Any:  # fmt: skip
+def cosine_embedding_loss(
+    input1: Any,
+    input2: Any,
+    target: Any,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1: inputs [batch, n], target
     [batch]; or [n] and a target without dimensions."""
     reduction = check_reduction("cosine_embedding_loss", reduction, size_average, reduce)
@@ -80,8 +100,10 @@ def _labels(name: str, input: Any, target: Any, per_row: int) -> tuple[Any, Any]
     if not input.ndim and not target.ndim:
         input, target = ops.reshape(input, shape=(1,)), ops.reshape(target, shape=(1,) * per_row)
     if input.ndim not in (1, 2) or target.ndim != input.ndim - 1 + per_row:
-        raise ShapeError(f"{name}: expected an input [batch, classes] or [classes] with a target to fit, got "
-                         f"{list(input.shape)} and {list(target.shape)}")  # fmt: skip
+        raise ShapeError(
+            f"{name}: expected an input [batch, classes] or [classes] with a target to fit, got "
+            f"{list(input.shape)} and {list(target.shape)}"
+        )
     if str(target.dtype) != "int64":
         raise UsageError(f"{name}: labels must be int64, got {target.dtype}: use .long()")
     if hasattr(target.interpreter, "backend") and target.spec.size:
@@ -93,9 +115,16 @@ def _labels(name: str, input: Any, target: Any, per_row: int) -> tuple[Any, Any]
     return input, target
 
 
-def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
-                      size_average: bool | None = None, reduce: bool | None = None,
-                      reduction: str = "mean") -> Any:  # fmt: skip
+def multi_margin_loss(
+    input: Any,
+    target: Any,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """The sum over other classes of max(0, margin - input[label] + input[class])^p, divided by the number of classes:
     input [batch, classes], target [batch]; or [classes] and a target [] or [1]. p: 1 or 2. weight: a factor for each
     class."""
@@ -117,15 +146,17 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
     return reduce_loss(loss if input.ndim == 2 else ops.squeeze(loss, axis=0), reduction)
 
 
-def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-                           reduction: str = "mean") -> Any:  # fmt: skip
+def multilabel_margin_loss(
+    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Any:
     """The sum over labels and other classes of max(0, 1 - input[label] + input[class]), divided by the number of
     classes: input and target [batch, classes]; a row's labels are those before its first -1."""
     reduction = check_reduction("multilabel_margin_loss", reduction, size_average, reduce)
     x, labels = _labels("multilabel_margin_loss", input, target, 1)
     if tuple(x.shape) != tuple(labels.shape):
-        raise ShapeError(f"multilabel_margin_loss: the target {list(labels.shape)} must have the input's shape "
-                         f"{list(x.shape)}")  # fmt: skip
+        raise ShapeError(
+            f"multilabel_margin_loss: the target {list(labels.shape)} must have the input's shape {list(x.shape)}"
+        )
     classes = x.shape[1]
     ended = ops.cumsum(ops.cast(ops.less(labels, 0), dtype="int64"), axis=1)
     is_label = ops.cast(ops.equal(ended, 0), dtype=str(x.dtype))
@@ -139,8 +170,14 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
     return reduce_loss(loss if input.ndim == 2 else ops.squeeze(loss, axis=0), reduction)
 
 
-def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, size_average: bool | None = None,
-                                reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def multilabel_soft_margin_loss(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """The mean over classes of the binary cross entropy of sigmoid(input) with targets 0 and 1."""
     reduction = check_reduction("multilabel_soft_margin_loss", reduction, size_average, reduce)
     check_input(input, "multilabel_soft_margin_loss")
@@ -149,9 +186,18 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, siz
     return reduce_loss(ops.mean(loss, axis=loss.ndim - 1), reduction)
 
 
-def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2,
-                        eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
-                        reduce: bool | None = None, reduction: str = "mean") -> Any:  # fmt: skip
+def triplet_margin_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), with the p-norm as distance over the last dimension.
     swap: the smaller of the negative's distances to the anchor and to the positive counts."""
     reduction = check_reduction("triplet_margin_loss", reduction, size_average, reduce)
@@ -159,22 +205,47 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float
     return _triplet("triplet_margin_loss", anchor, positive, negative, distance, margin, swap, reduction)
 
 
-def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *,
-                                      distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
-                                      swap: bool = False, reduction: str = "mean") -> Any:  # fmt: skip
+def triplet_margin_with_distance_loss(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Any:
     """As `triplet_margin_loss`, with a distance of one's own; default `pairwise_distance`."""
     reduction = check_reduction("triplet_margin_with_distance_loss", reduction)
-    return _triplet("triplet_margin_with_distance_loss", anchor, positive, negative,
-                    distance_function or pairwise_distance, margin, swap, reduction)  # fmt: skip
+    return _triplet(
+        "triplet_margin_with_distance_loss",
+        anchor,
+        positive,
+        negative,
+        distance_function or pairwise_distance,
+        margin,
+        swap,
+        reduction,
+    )
 
 
-def _triplet(name: str, anchor: Any, positive: Any, negative: Any, distance: Callable[[Any, Any], Any], margin: float,
-             swap: bool, reduction: str) -> Any:  # fmt: skip
+def _triplet(
+    name: str,
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    distance: Callable[[Any, Any], Any],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Any:
     for tensor in (anchor, positive, negative):
         check_input(tensor, name)
     if len({anchor.ndim, positive.ndim, negative.ndim}) > 1:
-        raise ShapeError(f"{name}: anchor {list(anchor.shape)}, positive {list(positive.shape)} and negative "
-                         f"{list(negative.shape)} must have one number of dimensions")  # fmt: skip
+        raise ShapeError(
+            f"{name}: anchor {list(anchor.shape)}, positive {list(positive.shape)} and negative "
+            f"{list(negative.shape)} must have one number of dimensions"
+        )
     if margin <= 0:
         raise UsageError(f"{name}: margin must be positive, got {margin}")
     near, far = distance(anchor, positive), distance(anchor, negative)

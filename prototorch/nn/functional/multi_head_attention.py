@@ -20,13 +20,32 @@ _NAME = "multi_head_attention_forward"
 
 @tensor_function(method=False)
 def multi_head_attention_forward(
-    query: Any, key: Any, value: Any, embed_dim_to_check: int, num_heads: int, in_proj_weight: Any, in_proj_bias: Any,
-    bias_k: Any, bias_v: Any, add_zero_attn: bool, dropout_p: float, out_proj_weight: Any, out_proj_bias: Any,
-    training: bool = True, key_padding_mask: Any = None, need_weights: bool = True, attn_mask: Any = None,
-    use_separate_proj_weight: bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
-    v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, average_attn_weights: bool = True,
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    bias_k: Any,
+    bias_v: Any,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Any = None,
+    k_proj_weight: Any = None,
+    v_proj_weight: Any = None,
+    static_k: Any = None,
+    static_v: Any = None,
+    average_attn_weights: bool = True,
     is_causal: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, Any]:
     """query [t, batch, embed], key and value [s, batch, ...] (all without the batch for one sequence) give the output
     [t, batch, embed] and, with ``need_weights``, the weights [batch, t, s] (without ``average_attn_weights`` [batch,
     heads, t, s]), else None.
@@ -40,8 +59,10 @@ def multi_head_attention_forward(
     if static_k is not None or static_v is not None:
         raise UsageError(f"{_NAME}: static_k and static_v are not available; pass key and value")
     if is_causal and attn_mask is None:
-        raise UsageError(f"{_NAME}: is_causal is a hint about attn_mask, which must be given: "
-                         "nn.Transformer.generate_square_subsequent_mask makes it")  # fmt: skip
+        raise UsageError(
+            f"{_NAME}: is_causal is a hint about attn_mask, which must be given: "
+            "nn.Transformer.generate_square_subsequent_mask makes it"
+        )
     _check_inputs(query, key, value, embed_dim_to_check, num_heads)
     is_one = query.ndim == 2
     if is_one:
@@ -54,8 +75,7 @@ def multi_head_attention_forward(
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     masks = _Masks(batch, num_heads, t, s, attn_mask, key_padding_mask)
     if bias_k is not None and bias_v is not None:
-        k, v = (_append(x, ops.broadcast_to(extra, shape=(1, batch, embed)))
-                for x, extra in ((k, bias_k), (v, bias_v)))  # fmt: skip
+        k, v = (_append(x, ops.broadcast_to(extra, shape=(1, batch, embed))) for x, extra in ((k, bias_k), (v, bias_v)))
         masks.add_key()
     if add_zero_attn:
         zeros = ops.full.apply_like(k, shape=(1, batch, embed), value=0.0, dtype=str(k.dtype))

@@ -25,8 +25,16 @@ def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> tuple[Any
     return gamma, beta
 
 
-def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
-               training: bool = False, momentum: Any = 0.1, eps: float = 1e-5) -> Any:  # fmt: skip
+def batch_norm(
+    input: Any,
+    running_mean: Any,
+    running_var: Any,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Any:
     """Batch normalization of [batch, channels, ...] (Ioffe and Szegedy, 2015).
 
     training: whether the statistics are those of the batch; then the running ones, tensors [channels] or None, change
@@ -57,8 +65,9 @@ def _check_channels(name: str, x: Any, vectors: tuple[Any, ...]) -> None:
         raise ShapeError(f"{name}: expected an input [batch, channels, ...], got {list(x.shape)}")
     for v in vectors:
         if v is not None and tuple(v.shape) != (x.shape[1],):
-            raise ShapeError(f"{name}: the input {list(x.shape)} needs vectors of shape [{x.shape[1]}], got "
-                             f"{list(v.shape)}")  # fmt: skip
+            raise ShapeError(
+                f"{name}: the input {list(x.shape)} needs vectors of shape [{x.shape[1]}], got {list(v.shape)}"
+            )
 
 
 def _move(name: str, running: Any, value: Any, momentum: Any) -> None:
@@ -68,8 +77,16 @@ def _move(name: str, running: Any, value: Any, momentum: Any) -> None:
         assign(running, old + (new - old) * momentum, name)
 
 
-def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-                  use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Any:  # fmt: skip
+def instance_norm(
+    input: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Any:
     """Normalization of each channel of each sample of [batch, channels, ...] (Ulyanov et al., 2016).
 
     use_input_stats: whether the statistics are those of the input; then the running ones change, if there are any.
@@ -138,8 +155,10 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     al., 2012); channels beyond the ends are 0."""
     check_input(input, "local_response_norm")
     if input.ndim < 3 or size < 1:
-        raise ShapeError(f"local_response_norm: expected 3 or more dimensions and a positive size, got "
-                         f"{list(input.shape)} and {size}")  # fmt: skip
+        raise ShapeError(
+            f"local_response_norm: expected 3 or more dimensions and a positive size, got "
+            f"{list(input.shape)} and {size}"
+        )
     if size % 2:
         return ops.lrn(input, size=int(size), alpha=float(alpha), beta=float(beta), k=float(k))[0]
     channels = input.shape[1]

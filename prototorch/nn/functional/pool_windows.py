@@ -19,10 +19,14 @@ def max_of_windows(x: Any, kernel: Ints, strides: Ints, pads: Pads, dilation: In
     for n, span, (a, b) in zip(sizes, spans, pads, strict=True):
         if span > n + a + b:
             raise ShapeError(f"a window of {span} elements (dilation included) exceeds the padded size {n + a + b}")
-    out = tuple(num_windows(n, k, s, p, d, bool(ceil))
-                for n, k, s, p, d in zip(sizes, kernel, strides, pads, dilation, strict=True))  # fmt: skip
-    ends = [(a, max((o - 1) * s + span - n - a, b))
-            for n, o, s, span, (a, b) in zip(sizes, out, strides, spans, pads, strict=True)]  # fmt: skip
+    out = tuple(
+        num_windows(n, k, s, p, d, bool(ceil))
+        for n, k, s, p, d in zip(sizes, kernel, strides, pads, dilation, strict=True)
+    )
+    ends = [
+        (a, max((o - 1) * s + span - n - a, b))
+        for n, o, s, span, (a, b) in zip(sizes, out, strides, spans, pads, strict=True)
+    ]
     full = ops.pad(x, pads=((0, 0), (0, 0), *ends), value=float("-inf"))
     parts = []
     for _, at in kernel_offsets(kernel):

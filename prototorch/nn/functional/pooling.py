@@ -23,8 +23,9 @@ __all__ = ["avg_pool1d", "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "
            "max_pool3d_with_indices"]  # fmt: skip
 
 
-def _windows(name: str, rank: int, kernel_size: Any, stride: Any, padding: Any,
-             dilation: Any = 1) -> tuple[Any, Any, Any]:  # fmt: skip
+def _windows(
+    name: str, rank: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any = 1
+) -> tuple[Any, Any, Any]:
     kernel = as_sizes(kernel_size, rank, f"{name}: kernel_size", 1)
     is_default = stride is None or (isinstance(stride, tuple | list) and not stride)
     strides = kernel if is_default else as_sizes(stride, rank, f"{name}: stride", 1)
@@ -44,8 +45,15 @@ def check_elements(name: str, x: Any) -> None:
 def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     name = f"max_pool{rank}d"
 
-    def with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                     ceil_mode: bool = False, return_indices: bool = True) -> Any:  # fmt: skip
+    def with_indices(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = True,
+    ) -> Any:
         kernel, strides, pads = _windows(name, rank, kernel_size, stride, padding, dilation)
         rates = as_sizes(dilation, rank, f"{name}: dilation", 1)
 
@@ -62,8 +70,15 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
         return with_batch(input, rank, name, run)
 
-    def max_pool(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> Any:  # fmt: skip
+    def max_pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
         return with_indices(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
     max_pool.__name__ = max_pool.__qualname__ = name
@@ -85,8 +100,15 @@ def _define_max(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
 def _define_average(rank: int) -> Callable[..., Any]:
     name = f"avg_pool{rank}d"
 
-    def avg_pool(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True, divisor_override: int | None = None) -> Any:  # fmt: skip
+    def avg_pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
         kernel, strides, pads = _windows(name, rank, kernel_size, stride, padding)
         if divisor_override is not None and not divisor_override:
             raise UsageError(f"{name}: divisor_override must not be 0")

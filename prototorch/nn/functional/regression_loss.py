@@ -23,16 +23,28 @@ def _weighted(loss: Any, weight: Any, reduction: str, name: str) -> Any:
     return ops.sum(loss) / ops.sum(weight) if reduction == "mean" else reduce_loss(loss, reduction)
 
 
-def mse_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-             reduction: str = "mean", weight: Any = None) -> Any:  # fmt: skip
+def mse_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
     """(input - target)^2. weight: a factor of each element, by whose sum the mean divides."""
     reduction = check_reduction("mse_loss", reduction, size_average, reduce)
     input, target = promote("mse_loss", *check_pair("mse_loss", input, target))
     return _weighted(ops.square(input - target), weight, reduction, "mse_loss")
 
 
-def l1_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-            reduction: str = "mean", weight: Any = None) -> Any:  # fmt: skip
+def l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Any = None,
+) -> Any:
     """|input - target|. weight: a factor of each element, by whose sum the mean divides."""
     reduction = check_reduction("l1_loss", reduction, size_average, reduce)
     input, target = promote("l1_loss", *check_pair("l1_loss", input, target))
@@ -50,8 +62,14 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return _weighted(loss, weight, reduction, "huber_loss")
 
 
-def smooth_l1_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-                   reduction: str = "mean", beta: float = 1.0) -> Any:  # fmt: skip
+def smooth_l1_loss(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Any:
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, of the difference d."""
     reduction = check_reduction("smooth_l1_loss", reduction, size_average, reduce)
     if beta < 0:
@@ -63,8 +81,14 @@ def smooth_l1_loss(input: Any, target: Any, size_average: bool | None = None, re
     return reduce_loss(ops.where(ops.less(d, beta), ops.square(d) * (0.5 / beta), d - 0.5 * beta), reduction)
 
 
-def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
-           reduction: str = "mean", log_target: bool = False) -> Any:  # fmt: skip
+def kl_div(
+    input: Any,
+    target: Any,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Any:
     """target * (log(target) - input), of an input of log probabilities; with ``log_target`` the target is one, too.
 
     reduction: also "batchmean", the sum divided by the number of samples.
@@ -82,9 +106,16 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
     return loss * (1 / input.shape[0]) if per_sample and input.ndim else loss
 
 
-def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool = False,
-                     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
-                     reduction: str = "mean") -> Any:  # fmt: skip
+def poisson_nll_loss(
+    input: Any,
+    target: Any,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Any:
     """exp(input) - target * input, or input - target * log(input + eps) without ``log_input``. full: Stirling's
     approximation of log(target!) is added for targets above 1."""
     reduction = check_reduction("poisson_nll_loss", reduction, size_average, reduce)
@@ -100,8 +131,9 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool = True, full: bool
     return reduce_loss(loss, reduction)
 
 
-def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
-                      reduction: str = "mean") -> Any:  # fmt: skip
+def gaussian_nll_loss(
+    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
     """(log(var) + (input - target)^2 / var) / 2, of variances of at least ``eps``, which have the input's shape, that
     without the last dimension, or 1 there. full: log(2 pi) / 2 is added.
 

@@ -80,9 +80,15 @@ def _sizes(x: Any, rank: int, size: Any, scale_factor: Any) -> tuple[tuple[int, 
     return new, [float(f) for f in factors]
 
 
-def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-                antialias: bool = False) -> Any:  # fmt: skip
+def interpolate(
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Any:
     """[batch, channels, ...] with other spatial sizes: ``size``, or the old ones times ``scale_factor``.
 
     mode: "nearest", "nearest-exact", "area", "linear" (3 dimensions), "bilinear", "bicubic" (4), "trilinear" (5).
@@ -113,8 +119,9 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     axes = list(enumerate(zip(new, factors, strict=True)))
     if is_image:
         if str(x.dtype) != "uint8" or rank != 2:
-            raise UsageError(f"interpolate: mode {mode!r} needs floating-point elements (images also uint8), got "
-                             f"{x.dtype!r}")  # fmt: skip
+            raise UsageError(
+                f"interpolate: mode {mode!r} needs floating-point elements (images also uint8), got {x.dtype!r}"
+            )
         x = ops.cast(x, dtype="float32")
         axes.reverse()  # rows first, each axis rounded, as PyTorch does
     for k, (n, factor) in axes:
@@ -136,8 +143,9 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     return ops.cast(x, dtype="uint8") if is_image else x
 
 
-def upsample(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-             align_corners: bool | None = None) -> Any:  # fmt: skip
+def upsample(
+    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Any:
     """PyTorch's older name of `interpolate`."""
     warn_user("nn.functional.upsample is PyTorch's older name: use interpolate", ModelWarning)
     return interpolate(input, size, scale_factor, mode, align_corners)

@@ -45,8 +45,14 @@ class Hardtanh(FieldModule):
 
     text_fields = ("min_val", "max_val")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
-                 min_value: float | None = None, max_value: float | None = None):  # fmt: skip
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ):
         super().__init__()
         if min_value is not None or max_value is not None:
             warn_user("Hardtanh: min_value and max_value are older names of min_val and max_val", ModelWarning)

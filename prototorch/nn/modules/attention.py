@@ -28,10 +28,20 @@ class MultiheadAttention(Module):
     [embed_dim, vdim]; with ``add_bias_kv`` bias_k and bias_v [1, 1, embed_dim], one more key and value.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
-                 add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-                 vdim: int | None = None, batch_first: bool = False, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
         (embed_dim,), (num_heads,) = as_sizes(embed_dim, 1, "embed_dim", 1), as_sizes(num_heads, 1, "num_heads", 1)
         if embed_dim % num_heads:
@@ -64,9 +74,17 @@ class MultiheadAttention(Module):
             if bias is not None:
                 xavier_normal_(bias)
 
-    def forward(self, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True,
-                attn_mask: Any = None, average_attn_weights: bool = True,
-                is_causal: bool = False) -> tuple[Any, Any]:  # fmt: skip
+    def forward(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        key_padding_mask: Any = None,
+        need_weights: bool = True,
+        attn_mask: Any = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Any, Any]:
         """query [t, batch, embed_dim], key [s, batch, kdim] and value [s, batch, vdim] (with ``batch_first`` the batch
         first, or none for one sequence): the output, of the query's form, and the weights (None without
         ``need_weights``). See `nn.functional.multi_head_attention_forward` for masks and weights."""
@@ -79,9 +97,30 @@ class MultiheadAttention(Module):
         if moves and key.ndim == value.ndim == 3:
             query, key, value = (ops.transpose(x, order=(1, 0, 2)) for x in (query, key, value))
         y, weights = F.multi_head_attention_forward(
-            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
-            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias, self.training,
-            key_padding_mask, need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
-            self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal,
-        )  # fmt: skip
+            query,
+            key,
+            value,
+            self.embed_dim,
+            self.num_heads,
+            self.in_proj_weight,
+            self.in_proj_bias,
+            self.bias_k,
+            self.bias_v,
+            self.add_zero_attn,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            self.training,
+            key_padding_mask,
+            need_weights,
+            attn_mask,
+            not self._qkv_same_embed_dim,
+            self.q_proj_weight,
+            self.k_proj_weight,
+            self.v_proj_weight,
+            None,
+            None,
+            average_attn_weights,
+            is_causal,
+        )
         return (ops.transpose(y, order=(1, 0, 2)) if moves else y), weights

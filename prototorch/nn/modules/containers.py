@@ -109,8 +109,10 @@ class Sequential(_ModuleSequence):
         else:
             for index, module in enumerate(args):
                 if isinstance(module, list | tuple) and as_child(module) is None:
-                    raise UsageError("nn.Sequential takes the modules themselves: Sequential(*modules) "
-                                     "(pt.Sequential([...]) is Keras' one)")  # fmt: skip
+                    raise UsageError(
+                        "nn.Sequential takes the modules themselves: Sequential(*modules) "
+                        "(pt.Sequential([...]) is Keras' one)"
+                    )
                 self.add_module(str(index), module)
 
     def _part(self, members: list[tuple[str, Any]]) -> Any:
@@ -161,8 +163,11 @@ class ModuleList(_ModuleSequence):
         lines = []
         for first, last in runs:
             text_fields = texts[first].replace("\n", "\n  ")
-            lines.append(f"({first}): {text_fields}" if first == last
-                         else f"({first}-{last}): {last - first + 1} x {text_fields}")  # fmt: skip
+            lines.append(
+                f"({first}): {text_fields}"
+                if first == last
+                else f"({first}-{last}): {last - first + 1} x {text_fields}"
+            )
         return f"{type(self).__name__}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
 
 

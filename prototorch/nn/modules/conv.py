@@ -24,14 +24,27 @@ class _Conv(Module):
     rank: ClassVar[int]
     is_transposed: ClassVar[bool] = False
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
-                 output_padding: Any, dilation: Any, groups: int, bias: bool, padding_mode: str, device: Any,
-                 dtype: Any):  # fmt: skip
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        output_padding: Any,
+        dilation: Any,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        device: Any,
+        dtype: Any,
+    ):
         super().__init__()
         rank, name = self.rank, type(self).__name__
         if groups < 1 or in_channels % groups or out_channels % groups:
-            raise UsageError(f"{name}: {in_channels} input and {out_channels} output channels must divide into "
-                             f"{groups} groups")  # fmt: skip
+            raise UsageError(
+                f"{name}: {in_channels} input and {out_channels} output channels must divide into {groups} groups"
+            )
         if padding_mode not in _MODES or (self.is_transposed and padding_mode != "zeros"):
             modes = "'zeros'" if self.is_transposed else ", ".join(map(repr, _MODES))
             raise UsageError(f"{name}: padding_mode must be one of {modes}, got {padding_mode!r:.60}")
@@ -90,11 +103,34 @@ class _Conv(Module):
 
 
 class _ConvOf(_Conv):
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
-                 device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, 0, dilation, groups, bias,
-                         padding_mode, device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            0,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
 
 class Conv1d(_ConvOf):
@@ -121,11 +157,35 @@ class Conv3d(_ConvOf):
 class _TransposeOf(_Conv):
     is_transposed = True
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1,
-                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, dilation, groups,
-                         bias, padding_mode, device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
         """[batch, in_channels, ...] to [batch, out_channels, ...]; output_size: the spatial size, which the stride
@@ -136,9 +196,12 @@ class _TransposeOf(_Conv):
 
     def _extra(self, input: Any, output_size: Any) -> tuple[int, ...]:
         sizes = as_sizes(list(output_size)[-self.rank :], self.rank, "output_size", 1)
-        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in
-                 zip(input.shape[-self.rank :], self.stride, self.padding, self.dilation, self.kernel_size,
-                     strict=True)]  # fmt: skip
+        least = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(
+                input.shape[-self.rank :], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+            )
+        ]
         for size, low, stride in zip(sizes, least, self.stride, strict=True):
             if not low <= size < low + stride:
                 most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]

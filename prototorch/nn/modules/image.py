@@ -86,8 +86,14 @@ class Fold(FieldModule):
 class Upsample(Module):
     """Other spatial sizes; see `nn.functional.interpolate`."""
 
-    def __init__(self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-                 align_corners: bool | None = None, recompute_scale_factor: bool | None = None):  # fmt: skip
+    def __init__(
+        self,
+        size: Any = None,
+        scale_factor: Any = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ):
         super().__init__()
         self.size, self.mode, self.align_corners = size, mode, align_corners
         if isinstance(scale_factor, tuple):
@@ -98,8 +104,9 @@ class Upsample(Module):
 
     def forward(self, input: Any) -> Any:
         """[batch, channels, ...] with other sizes."""
-        return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners,
-                             self.recompute_scale_factor)  # fmt: skip
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
         """The size or the factor."""

@@ -21,16 +21,19 @@ class Loss(Module):
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
         name = type(self).__name__
-        self.reduction = reduction if reduction == "batchmean" and size_average is None and reduce is None else (
-            check_reduction(name, reduction, size_average, reduce)
-        )  # fmt: skip
+        self.reduction = (
+            reduction
+            if reduction == "batchmean" and size_average is None and reduce is None
+            else (check_reduction(name, reduction, size_average, reduce))
+        )
 
 
 class WeightedLoss(Loss):
     """A loss with weights, a buffer ``weight``."""
 
-    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ):
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
 
@@ -54,8 +57,9 @@ class MSELoss(Loss):
 class SmoothL1Loss(Loss):
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, of the difference d."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-                 beta: float = 1.0):  # fmt: skip
+    def __init__(
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
+    ):
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -79,8 +83,13 @@ class HuberLoss(Loss):
 class KLDivLoss(Loss):
     """target * (log(target) - input), of log probabilities; reduction also "batchmean". See `nn.functional.kl_div`."""
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-                 log_target: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
@@ -92,8 +101,15 @@ class KLDivLoss(Loss):
 class PoissonNLLLoss(Loss):
     """The negative log likelihood of Poisson distributions; see `nn.functional.poisson_nll_loss`."""
 
-    def __init__(self, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8,
-                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
         super().__init__(size_average, reduce, reduction)
         self.log_input, self.full, self.eps = log_input, full, eps
 
@@ -117,8 +133,14 @@ class GaussianNLLLoss(Loss):
 class NLLLoss(WeightedLoss):
     """The negative log probability of the label; see `nn.functional.nll_loss`."""
 
-    def __init__(self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
-                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
@@ -134,15 +156,28 @@ class NLLLoss2d(NLLLoss):
 class CrossEntropyLoss(WeightedLoss):
     """The cross entropy of logits with labels or probabilities; see `nn.functional.cross_entropy`."""
 
-    def __init__(self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
-                 reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0):  # fmt: skip
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of logits [batch, classes, ...] and labels [batch, ...], or probabilities."""
-        return F.cross_entropy(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
-                               label_smoothing=self.label_smoothing)  # fmt: skip
+        return F.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class BCELoss(WeightedLoss):
@@ -156,12 +191,19 @@ class BCELoss(WeightedLoss):
 class BCEWithLogitsLoss(WeightedLoss):
     """The binary cross entropy of logits; see `nn.functional.binary_cross_entropy_with_logits`."""
 
-    def __init__(self, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean", pos_weight: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Any = None,
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Any, target: Any) -> Any:
         """The loss of logits and targets of one shape."""
-        return F.binary_cross_entropy_with_logits(input, target, self.weight, reduction=self.reduction,
-                                                  pos_weight=self.pos_weight)  # fmt: skip
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )

@@ -17,8 +17,9 @@ __all__ = ["CosineEmbeddingLoss", "HingeEmbeddingLoss", "MarginRankingLoss", "Mu
 class HingeEmbeddingLoss(Loss):
     """The input where the target is 1, max(0, margin - input) where it is -1."""
 
-    def __init__(self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -38,8 +39,9 @@ class SoftMarginLoss(Loss):
 class CosineEmbeddingLoss(Loss):
     """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1."""
 
-    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -51,8 +53,9 @@ class CosineEmbeddingLoss(Loss):
 class MarginRankingLoss(Loss):
     """max(0, -target * (input1 - input2) + margin), with a target of 1 or -1."""
 
-    def __init__(self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None,
-                 reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+    ):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
 
@@ -64,8 +67,15 @@ class MarginRankingLoss(Loss):
 class MultiMarginLoss(WeightedLoss):
     """The margins of the label to all other classes; see `nn.functional.multi_margin_loss`."""
 
-    def __init__(self, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
-                 reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Any = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.p, self.margin = p, margin
 
@@ -93,28 +103,49 @@ class MultiLabelSoftMarginLoss(WeightedLoss):
 class TripletMarginLoss(Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin); see `nn.functional.triplet_margin_loss`."""
 
-    def __init__(self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
-                 size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
         super().__init__(size_average, reduce, reduction)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
         """The loss of three inputs [batch, n]."""
-        return F.triplet_margin_loss(anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
-                                     reduction=self.reduction)  # fmt: skip
+        return F.triplet_margin_loss(
+            anchor, positive, negative, self.margin, self.p, self.eps, self.swap, reduction=self.reduction
+        )
 
 
 class TripletMarginWithDistanceLoss(Loss):
     """As `TripletMarginLoss`, with a distance of one's own."""
 
-    def __init__(self, *, distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
-                 swap: bool = False, reduction: str = "mean"):  # fmt: skip
+    def __init__(
+        self,
+        *,
+        distance_function: Callable[[Any, Any], Any] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ):
         super().__init__(reduction=reduction)
         self.distance_function = PairwiseDistance() if distance_function is None else distance_function
         self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Any, positive: Any, negative: Any) -> Any:
         """The loss of three inputs."""
-        return F.triplet_margin_with_distance_loss(anchor, positive, negative,
-                                                   distance_function=self.distance_function, margin=self.margin,
-                                                   swap=self.swap, reduction=self.reduction)  # fmt: skip
+        return F.triplet_margin_with_distance_loss(
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )

@@ -36,8 +36,15 @@ class _Affine(Module):
 class LayerNorm(_Affine):
     """Normalization over the last dimensions, of the sizes ``normalized_shape``; weight and bias have that shape."""
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -48,16 +55,24 @@ class LayerNorm(_Affine):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
-                f"bias={self.bias is not None}")  # fmt: skip
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class RMSNorm(_Affine):
     """x / sqrt(mean(x^2) + eps) over the last dimensions, of the sizes ``normalized_shape``. eps: default the element
     type's machine epsilon."""
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        normalized_shape: Any,
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
@@ -84,8 +99,17 @@ def _as_shape(value: Any) -> tuple[int, ...]:
 class GroupNorm(_Affine):
     """Normalization of ``num_groups`` groups of the channels of each sample; weight and bias [num_channels]."""
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-                 dtype: Any = None, *, bias: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
         super().__init__()
         if num_groups < 1 or num_channels % num_groups:
             raise UsageError(f"GroupNorm: {num_channels} channels do not divide into {num_groups} groups")
@@ -97,8 +121,10 @@ class GroupNorm(_Affine):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-                f"bias={self.bias is not None}")  # fmt: skip
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class LocalResponseNorm(FieldModule):

@@ -16,8 +16,15 @@ __all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "Adapt
 class _MaxPool(Module):
     rank: ClassVar[int]
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 return_indices: bool = False, ceil_mode: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ):
         super().__init__()
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.dilation = padding, dilation
@@ -26,19 +33,29 @@ class _MaxPool(Module):
     def forward(self, input: Any) -> Any:
         """The maxima, and with ``return_indices`` their positions."""
         function = getattr(F, f"max_pool{self.rank}d")
-        return function(input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
-                        self.return_indices)  # fmt: skip
+        return function(
+            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+        )
 
     def extra_repr(self) -> str:
-        return (f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-                f"dilation={self.dilation}, ceil_mode={self.ceil_mode}")  # fmt: skip
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
 
 
 class _AvgPool(Module):
     rank: ClassVar[int]
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True, divisor_override: int | None = None):  # fmt: skip
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ):
         super().__init__()
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
@@ -47,8 +64,15 @@ class _AvgPool(Module):
     def forward(self, input: Any) -> Any:
         """[batch, channels, *size] to [batch, channels, *windows]: the mean of each window."""
         function = getattr(F, f"avg_pool{self.rank}d")
-        return function(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
-                        self.divisor_override)  # fmt: skip
+        return function(
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
+        )
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -67,8 +91,10 @@ class _LPPool(Module):
         return function(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
-        return (f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-                f"ceil_mode={self.ceil_mode}")  # fmt: skip
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
 
 
 class _AdaptivePool(Module):
@@ -81,9 +107,11 @@ class _AdaptivePool(Module):
     def forward(self, input: Any) -> Any:
         """[batch, channels, ...] to [batch, channels, *output_size]."""
         function = getattr(F, f"adaptive_{self.kind}d")
-        return function(input, self.output_size, self.return_indices) if "max" in self.kind else (
-            function(input, self.output_size)
-        )  # fmt: skip
+        return (
+            function(input, self.output_size, self.return_indices)
+            if "max" in self.kind
+            else (function(input, self.output_size))
+        )
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
@@ -124,8 +152,14 @@ class AvgPool1d(_AvgPool):
 
     rank = 1
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ):
         kernel = as_sizes(kernel_size, 1, "AvgPool1d: kernel_size", 1)
         strides = kernel if stride is None else as_sizes(stride, 1, "AvgPool1d: stride", 1)
         super().__init__(kernel, strides, as_sizes(padding, 1, "AvgPool1d: padding"), ceil_mode, count_include_pad)

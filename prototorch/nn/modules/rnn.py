@@ -30,9 +30,20 @@ class RNNBase(Module):
     +-1 / sqrt(hidden_size).
     """
 
-    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
         if mode not in _GATES:
             raise UsageError(f"the mode must be one of {', '.join(_GATES)}, got {mode!r:.60}")
@@ -98,8 +109,10 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             check_packed(input, type(self).__name__)
             if input.data.ndim != 2:
-                raise ShapeError(f"{type(self).__name__}: packed data must be [elements, {self.input_size}], got "
-                                 f"{list(input.data.shape)}")  # fmt: skip
+                raise ShapeError(
+                    f"{type(self).__name__}: packed data must be [elements, {self.input_size}], got "
+                    f"{list(input.data.shape)}"
+                )
             padded, steps = padded_batch(input, len(input.batch_sizes))
             states = self._first_states(padded, hx, input.sorted_indices, False)
             y, last = self._run(padded, states, padded.interpreter.constant(steps))
@@ -189,13 +202,34 @@ class RNN(RNNBase):
     See `RNNBase.forward` for inputs and outputs.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
-                 bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         if nonlinearity not in ("tanh", "relu"):
             raise UsageError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r:.60}")
-        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first,
-                         dropout, bidirectional, 0, device, dtype)  # fmt: skip
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
@@ -206,11 +240,32 @@ class LSTM(RNNBase):
     `RNNBase.forward` for inputs and outputs; the states are a pair h, c.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
-                 device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-                         proj_size, device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
 
 class GRU(RNNBase):
@@ -219,11 +274,21 @@ class GRU(RNNBase):
     See `RNNBase.forward` for inputs and outputs.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
-        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-                         device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype
+        )
 
 
 def _swap(x: Any) -> Any:

@@ -26,8 +26,9 @@ class RNNCellBase(Module):
 
     states: ClassVar[int] = 1
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+    ):
         super().__init__()
         (self.input_size,) = as_sizes(input_size, 1, "input_size")
         (self.hidden_size,) = as_sizes(hidden_size, 1, "hidden_size")
@@ -86,8 +87,15 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh); nonlinearity: "tanh" or "relu"."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-                 device: Any = None, dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ):
         if nonlinearity not in ("tanh", "relu"):
             raise UsageError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r:.60}")
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)

@@ -21,8 +21,17 @@ class _RunningNorm(Module):
     ndims: ClassVar[tuple[int, ...]]
     _version = 2
 
-    def __init__(self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool,
-                 device: Any, dtype: Any, bias: bool):  # fmt: skip
+    def __init__(
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
+        device: Any,
+        dtype: Any,
+        bias: bool,
+    ):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
@@ -67,14 +76,25 @@ class _RunningNorm(Module):
             super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def extra_repr(self) -> str:
-        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")  # fmt: skip
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
 
 
 class _BatchNorm(_RunningNorm):
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
-                 bias: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Any) -> Any:
@@ -89,14 +109,31 @@ class _BatchNorm(_RunningNorm):
                     fraction = 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
         is_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None,
-                            self.weight, self.bias, is_batch, fraction, self.eps)  # fmt: skip
+        return F.batch_norm(
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
+            self.weight,
+            self.bias,
+            is_batch,
+            fraction,
+            self.eps,
+        )
 
 
 class _InstanceNorm(_RunningNorm):
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-                 track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
-                 bias: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input: Any) -> Any:
@@ -106,8 +143,16 @@ class _InstanceNorm(_RunningNorm):
         x = input if has_batch else input.unsqueeze(0)
         if x.shape[1] != self.num_features and self.affine:
             raise ShapeError(f"{type(self).__name__}: expected {self.num_features} channels, got {x.shape[1]}")
-        y = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias,
-                            self.training or not self.track_running_stats, self.momentum, self.eps)  # fmt: skip
+        y = F.instance_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum,
+            self.eps,
+        )
         return y if has_batch else y.squeeze(0)
 
 

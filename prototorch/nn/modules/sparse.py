@@ -21,8 +21,9 @@ class _Table(Module):
     weight: Any
     padding_idx: int | None
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, weight: Any, device: Any,
-                 dtype: Any):  # fmt: skip
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, weight: Any, device: Any, dtype: Any
+    ):
         super().__init__()
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_row(type(self).__name__, padding_idx, num_embeddings)
@@ -31,8 +32,9 @@ class _Table(Module):
             self.reset_parameters()
             return
         if tuple(weight.shape) != (num_embeddings, embedding_dim):
-            raise ShapeError(f"{type(self).__name__}: expected a table [{num_embeddings}, {embedding_dim}], got "
-                             f"{list(weight.shape)}")  # fmt: skip
+            raise ShapeError(
+                f"{type(self).__name__}: expected a table [{num_embeddings}, {embedding_dim}], got {list(weight.shape)}"
+            )
         self.weight = weight if isinstance(weight, Parameter) else Parameter(weight)
 
     def reset_parameters(self) -> None:
@@ -49,10 +51,20 @@ class _Table(Module):
 class Embedding(_Table):
     """The rows of a table at indices [...]: [..., embedding_dim]; fields as `nn.functional.embedding`."""
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
-                 max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-                 sparse: bool = False, _weight: Any = None, _freeze: bool = False, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Any = None,
+        _freeze: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
@@ -61,8 +73,9 @@ class Embedding(_Table):
 
     def forward(self, input: Any) -> Any:
         """The rows at the indices."""
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
-                           self.scale_grad_by_freq, self.sparse)  # fmt: skip
+        return F.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
     def extra_repr(self) -> str:
         """The sizes, and the fields that are not their defaults."""
@@ -75,9 +88,16 @@ class Embedding(_Table):
         return f"{self.num_embeddings}, {self.embedding_dim}{self._options(known)}"
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None,
-                        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
-                        sparse: bool = False) -> Self:  # fmt: skip
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> Self:
         """A module of a table [num_embeddings, embedding_dim], which is not trained unless ``freeze=False``."""
         if embeddings.ndim != 2:
             raise ShapeError(f"from_pretrained: expected a table of two dimensions, got {list(embeddings.shape)}")
@@ -88,19 +108,40 @@ class Embedding(_Table):
 class EmbeddingBag(_Table):
     """The sums, means or maxima of rows of a table over bags of indices; fields as `nn.functional.embedding_bag`."""
 
-    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
-                 scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Any = None,
-                 include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """[bags, embedding_dim] of indices [bags, n], or of [n] and offsets [bags]."""
-        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
-                               self.mode, self.sparse, per_sample_weights, self.include_last_offset,
-                               self.padding_idx)  # fmt: skip
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
 
     def extra_repr(self) -> str:
         """The sizes, and the fields that are not their defaults."""
@@ -113,15 +154,33 @@ class EmbeddingBag(_Table):
         return f"{self.num_embeddings}, {self.embedding_dim}{self._options(known)}"
 
     @classmethod
-    def from_pretrained(cls, embeddings: Any, freeze: bool = True, max_norm: float | None = None,
-                        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
-                        sparse: bool = False, include_last_offset: bool = False,
-                        padding_idx: int | None = None) -> Self:  # fmt: skip
+    def from_pretrained(
+        cls,
+        embeddings: Any,
+        freeze: bool = True,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Self:
         """A module of a table [num_embeddings, embedding_dim], which is not trained unless ``freeze=False``."""
         if embeddings.ndim != 2:
             raise ShapeError(f"from_pretrained: expected a table of two dimensions, got {list(embeddings.shape)}")
         rows, columns = embeddings.shape
-        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings,
-                   include_last_offset, padding_idx)  # fmt: skip
+        made = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         made.weight.requires_grad = not freeze
         return made

@@ -28,15 +28,22 @@ class TransformerEncoder(Module):
     0 at the steps that src_key_padding_mask hides; here they are computed like the others.)
     """
 
-    def __init__(self, encoder_layer: Any, num_layers: int, norm: Any = None, enable_nested_tensor: bool = True,
-                 mask_check: bool = True):  # fmt: skip
+    def __init__(
+        self,
+        encoder_layer: Any,
+        num_layers: int,
+        norm: Any = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ):
         super().__init__()
         self.layers = _copies(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
-    def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None,
-                is_causal: bool | None = None) -> Any:  # fmt: skip
+    def forward(
+        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+    ) -> Any:
         """See `TransformerEncoderLayer.forward`."""
         for layer in self.layers:
             src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
@@ -51,14 +58,29 @@ class TransformerDecoder(Module):
         self.layers = _copies(decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
-    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
-                tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None,
-                tgt_is_causal: bool | None = None, memory_is_causal: bool = False) -> Any:  # fmt: skip
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
         """See `TransformerDecoderLayer.forward`."""
         for layer in self.layers:
-            tgt = layer(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
-                        tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
-                        tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal)  # fmt: skip
+            tgt = layer(
+                tgt,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
+            )
         return tgt if self.norm is None else self.norm(tgt)
 
 
@@ -68,14 +90,38 @@ class Transformer(Module):
     custom_encoder, custom_decoder: modules in their place.
     """
 
-    def __init__(self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
-                 dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
-                 custom_encoder: Any = None, custom_decoder: Any = None, layer_norm_eps: float = 1e-5,
-                 batch_first: bool = False, norm_first: bool = False, bias: bool = True, device: Any = None,
-                 dtype: Any = None):  # fmt: skip
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
-        layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias,
-                 device, dtype)  # fmt: skip
+        layer = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
 
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
@@ -94,10 +140,20 @@ class Transformer(Module):
             if parameter.ndim > 1:
                 xavier_uniform_(parameter)
 
-    def forward(self, src: Any, tgt: Any, src_mask: Any = None, tgt_mask: Any = None, memory_mask: Any = None,
-                src_key_padding_mask: Any = None, tgt_key_padding_mask: Any = None,
-                memory_key_padding_mask: Any = None, src_is_causal: bool | None = None,
-                tgt_is_causal: bool | None = None, memory_is_causal: bool = False) -> Any:  # fmt: skip
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Any:
         """src [s, batch, d_model] and tgt [t, batch, d_model] (with ``batch_first`` the batch first, or none) give the
         decoder's outputs, of the form of tgt. Masks and hints as for the layers."""
         for x in (src, tgt):
@@ -111,9 +167,16 @@ class Transformer(Module):
         if {src.shape[-1], tgt.shape[-1]} != {self.d_model}:
             raise ShapeError(f"Transformer: src and tgt must have d_model = {self.d_model} features, got {shapes}")
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
-        return self.decoder(tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
-                            tgt_key_padding_mask=tgt_key_padding_mask, memory_key_padding_mask=memory_key_padding_mask,
-                            tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)  # fmt: skip
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:

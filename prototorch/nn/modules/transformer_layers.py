@@ -19,9 +19,21 @@ __all__ = ["TransformerDecoderLayer", "TransformerEncoderLayer"]
 class _TransformerLayer(Module):
     """What both layers have: attention to itself, a feed-forward part, norms, dropout."""
 
-    def __init__(self, parts: int, d_model: int, nhead: int, dim_feedforward: int, dropout: float, activation: Any,
-                 layer_norm_eps: float, batch_first: bool, norm_first: bool, bias: bool, device: Any,
-                 dtype: Any):  # fmt: skip
+    def __init__(
+        self,
+        parts: int,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int,
+        dropout: float,
+        activation: Any,
+        layer_norm_eps: float,
+        batch_first: bool,
+        norm_first: bool,
+        bias: bool,
+        device: Any,
+        dtype: Any,
+    ):
         super().__init__()
         made = {"device": device, "dtype": dtype}
         for name in ("self_attn", "multihead_attn")[: parts - 1]:
@@ -37,8 +49,9 @@ class _TransformerLayer(Module):
         self.activation = _activation(activation)
 
     def _attend(self, attention: Any, dropout: Any, x: Any, memory: Any, mask: Any, padding: Any, causal: bool) -> Any:
-        y = attention(x, memory, memory, key_padding_mask=padding, need_weights=False, attn_mask=mask,
-                      is_causal=causal)[0]  # fmt: skip
+        y = attention(
+            x, memory, memory, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=causal
+        )[0]
         return dropout(y)
 
     def _feed_forward(self, dropout: Any, x: Any) -> Any:
@@ -56,11 +69,34 @@ class TransformerEncoderLayer(_TransformerLayer):
     "relu", "gelu" or a function. norm_first: normalize before each part, not after the sum.
     """
 
-    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-                 activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__(2, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-                         norm_first, bias, device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            2,
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         """src [t, batch, d_model] (with ``batch_first`` [batch, t, d_model], or [t, d_model] of one sequence). Masks as
@@ -79,15 +115,46 @@ class TransformerDecoderLayer(_TransformerLayer):
     Arguments as for `TransformerEncoderLayer`.
     """
 
-    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-                 activation: Any = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None):  # fmt: skip
-        super().__init__(3, d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-                         norm_first, bias, device, dtype)  # fmt: skip
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Any = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__(
+            3,
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
 
-    def forward(self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None,
-                tgt_key_padding_mask: Any = None, memory_key_padding_mask: Any = None, tgt_is_causal: bool = False,
-                memory_is_causal: bool = False) -> Any:  # fmt: skip
+    def forward(
+        self,
+        tgt: Any,
+        memory: Any,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Any:
         """tgt [t, batch, d_model] and the encoder's outputs memory [s, batch, d_model] (with ``batch_first`` the batch
         first, or none). Masks as for `MultiheadAttention`; the hints say that a mask is the causal one."""
 
@@ -95,8 +162,9 @@ class TransformerDecoderLayer(_TransformerLayer):
             return self._attend(self.self_attn, self.dropout1, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def look_up(x: Any) -> Any:
-            return self._attend(self.multihead_attn, self.dropout2, x, memory, memory_mask, memory_key_padding_mask,
-                                memory_is_causal)  # fmt: skip
+            return self._attend(
+                self.multihead_attn, self.dropout2, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
+            )
 
         x = self._add(self.norm1, tgt, attend)
         x = self._add(self.norm2, x, look_up)

@@ -17,8 +17,9 @@ from prototorch.errors import TrainingError, UsageError
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 
-def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                   foreach: bool | None = None) -> Tensor:  # fmt: skip
+def get_total_norm(
+    tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
     """The norm of all tensors together, a tensor of one element; 0 where there are none.
 
     norm_type: the p of the p-norm; inf is the largest absolute value. error_if_nonfinite: whether a norm that is
@@ -49,8 +50,13 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
             assign(gradient.detach(), gradient.detach() * scale, "clip_grad_norm_")
 
 
-def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                    foreach: bool | None = None) -> Tensor:  # fmt: skip
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
     """Scale the gradients of parameters in place, so that the norm of all together is at most ``max_norm``.
 
     parameters: an iterable of tensors, or one. norm_type, error_if_nonfinite, foreach: as for `get_total_norm`.

@@ -69,8 +69,9 @@ def invert_permutation(permutation: Any) -> Any:
     return None if permutation is None else tensor(np.argsort(permutation.numpy(), kind="stable"))
 
 
-def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False,
-                         enforce_sorted: bool = True) -> PackedSequence:  # fmt: skip
+def pack_padded_sequence(
+    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
     """Pack padded sequences [time, batch, ...] (with ``batch_first`` [batch, time, ...]).
 
     lengths: of each sequence, at least 1; integers or an int tensor on the CPU. enforce_sorted: whether they must come
@@ -99,8 +100,9 @@ def pack_padded_sequence(input: Any, lengths: Any, batch_first: bool = False,
     return PackedSequence(_rows(flat, positions), tensor(sizes.astype(np.int64)), indices, invert_permutation(indices))
 
 
-def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
-                        total_length: int | None = None) -> tuple[Any, Any]:  # fmt: skip
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Any, Any]:
     """The padded sequences [time, batch, ...] (with ``batch_first`` [batch, time, ...]) and their lengths, int64.
 
     padding_value: of the steps behind the ends. total_length: of the padded sequences, at least the longest.
@@ -119,8 +121,9 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
     return (padded if batch_first else _swap(padded)), tensor(lengths.astype(np.int64))
 
 
-def pad_sequence(sequences: Any, batch_first: bool = False, padding_value: float = 0.0,
-                 padding_side: str = "right") -> Any:  # fmt: skip
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
     """Tensors [time, ...] of different lengths as one, [longest, batch, ...] (with ``batch_first`` [batch, longest,
     ...]), with ``padding_value`` behind them (padding_side "left": before them)."""
     if padding_side not in ("left", "right"):

@@ -53,8 +53,9 @@ class SequentialLR(_Schedulers):
     Raises UsageError unless there is one schedule more than milestones, all of this optimizer.
     """
 
-    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int],
-                 last_epoch: int = -1):  # fmt: skip
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int], last_epoch: int = -1
+    ):
         if not schedulers:
             raise UsageError("SequentialLR needs one or more schedules")
         self.take(optimizer, schedulers)

@@ -54,11 +54,22 @@ class CyclicLR(_MomentumScheduler):
     Raises UsageError for an unknown mode, and for an optimizer without momentum.
     """
 
-    def __init__(self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
-                 step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
-                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
-                 cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
-                 last_epoch: int = -1):  # fmt: skip
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: Any,
+        max_lr: Any,
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.8,
+        max_momentum: Any = 0.9,
+        last_epoch: int = -1,
+    ):
         check_optimizer(optimizer)
         base_lrs = per_group("base_lr", optimizer, base_lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
@@ -117,11 +128,23 @@ class OneCycleLR(_MomentumScheduler):
     Raises UsageError for arguments that are missing or out of range, and in a step beyond ``total_steps``.
     """
 
-    def __init__(self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
-                 steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
-                 cycle_momentum: bool = True, base_momentum: Any = 0.85, max_momentum: Any = 0.95,
-                 div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False,
-                 last_epoch: int = -1):  # fmt: skip
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: Any,
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ):
         check_optimizer(optimizer)
         self.total_steps = _count_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:

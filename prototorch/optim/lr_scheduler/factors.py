@@ -104,8 +104,14 @@ class ConstantLR(GroupScheduler):
 class LinearLR(GroupScheduler):
     """The rate times a factor that goes linearly from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs."""
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0,
-                 total_iters: int = 5, last_epoch: int = -1):  # fmt: skip
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ):
         if not 0 < start_factor <= 1:
             raise UsageError(f"start_factor must be above 0 and at most 1, got {start_factor}")
         if not 0 <= end_factor <= 1:

@@ -29,9 +29,18 @@ class ReduceLROnPlateau(LRScheduler):
     Raises UsageError for arguments out of range.
     """
 
-    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
-                 threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0,
-                 eps: float = 1e-8):  # fmt: skip
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: Any = 0,
+        eps: float = 1e-8,
+    ):
         if factor >= 1:
             raise UsageError(f"factor must be below 1, got {factor}")
         if mode not in ("min", "max"):

@@ -134,8 +134,14 @@ class DataLoader:
 
     def task(self) -> WorkerTask:
         """What its workers do."""
-        return WorkerTask(self.dataset, self.collate_fn, self.batch_sampler is not None, self.drop_last,
-                          self.num_workers, self.worker_init_fn)  # fmt: skip
+        return WorkerTask(
+            self.dataset,
+            self.collate_fn,
+            self.batch_sampler is not None,
+            self.drop_last,
+            self.num_workers,
+            self.worker_init_fn,
+        )
 
     def finish(self, batch: Any) -> Any:
         """A batch as the loop gets it."""

@@ -54,8 +54,13 @@ class RandomSampler(Sampler[int]):
     Raises UsageError for an empty data set, a ``num_samples`` that is no positive integer, another ``replacement``.
     """
 
-    def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
-                 generator: Generator | None = None):  # fmt: skip
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Generator | None = None,
+    ):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement must be True or False, got {replacement!r}")
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
@@ -110,8 +115,9 @@ class WeightedRandomSampler(Sampler[int]):
     Raises UsageError for weights that are negative, not finite, all 0, or too few for ``num_samples``.
     """
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
-                 generator: Generator | None = None):  # fmt: skip
+    def __init__(
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
+    ):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise UsageError(f"num_samples must be a positive integer, got {num_samples!r}")
         if not isinstance(replacement, bool):
@@ -167,8 +173,15 @@ class DistributedSampler(Sampler[int]):
     Both numbers must be given: prototorch trains in one process. Raises UsageError otherwise.
     """
 
-    def __init__(self, dataset: Sized, num_replicas: int | None = None, rank: int | None = None,
-                 shuffle: bool = True, seed: int = 0, drop_last: bool = False):  # fmt: skip
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ):
         if num_replicas is None or rank is None:
             raise UsageError("DistributedSampler needs num_replicas and rank: there is no process group to ask")
         if not 0 <= rank < num_replicas:

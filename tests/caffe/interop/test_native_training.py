@@ -101,8 +101,10 @@ def test_losses_that_are_none_of_ours_are_named(converted):
 
 
 def test_what_is_left_out_is_named(converted):
-    data = NET.replace('batch_size: 6 }', 'batch_size: 6 } transform_param { scale: 0.00390625 mirror: true '
-                       'mean_value: 104 mean_value: 117 }')  # fmt: skip
+    data = NET.replace(
+        "batch_size: 6 }",
+        "batch_size: 6 } transform_param { scale: 0.00390625 mirror: true mean_value: 104 mean_value: 117 }",
+    )
     only_train = 'layer { name: "noise" type: "Dropout" bottom: "ip2" top: "ip3" include { phase: TRAIN } }'
     _, _, notes = converted(data + SOFTMAX + ACCURACY + only_train, SOLVER)
     text = "\n".join(notes)

@@ -154,8 +154,9 @@ def pt_text(folder, layers):
 def test_new_files_must_have_the_exact_shape(tmp_path):
     shape = Message("BlobShape", dim=[1, 1, 3, 2])
     blob = Message("BlobProto", shape=shape, data=np.zeros(6, np.float32))
-    net = Message("NetParameter", name="n", layer=[Message("LayerParameter", name="fc", type="InnerProduct",
-                                                           blobs=[blob])])  # fmt: skip
+    net = Message(
+        "NetParameter", name="n", layer=[Message("LayerParameter", name="fc", type="InnerProduct", blobs=[blob])]
+    )
     path = tmp_path / "fc.caffemodel"
     path.write_bytes(encode(net))
     model = pt.load_model(pt_text(tmp_path, 'Dense { units: 3  name: "fc"  use_bias: false }'))

@@ -101,12 +101,18 @@ def test_v0_data_layers(old_type):
 
 
 def test_v0_sources_of_other_layers():
-    _same("layers { layer { type: 'hdf5_data' source: 'a' batchsize: 2 } top: 'x' }",
-          "layer { type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'a' batch_size: 2 } }")  # fmt: skip
-    _same("layers { layer { type: 'infogain_loss' source: 'a' } }",
-          "layer { type: 'InfogainLoss' infogain_loss_param { source: 'a' } }")  # fmt: skip
-    _same("layers { layer { type: 'hdf5_output' hdf5_output_param { file_name: 'a' } } }",
-          "layer { type: 'HDF5Output' hdf5_output_param { file_name: 'a' } }")  # fmt: skip
+    _same(
+        "layers { layer { type: 'hdf5_data' source: 'a' batchsize: 2 } top: 'x' }",
+        "layer { type: 'HDF5Data' top: 'x' hdf5_data_param { source: 'a' batch_size: 2 } }",
+    )
+    _same(
+        "layers { layer { type: 'infogain_loss' source: 'a' } }",
+        "layer { type: 'InfogainLoss' infogain_loss_param { source: 'a' } }",
+    )
+    _same(
+        "layers { layer { type: 'hdf5_output' hdf5_output_param { file_name: 'a' } } }",
+        "layer { type: 'HDF5Output' hdf5_output_param { file_name: 'a' } }",
+    )
 
 
 def test_every_v0_field_has_a_place():
@@ -153,8 +159,9 @@ def test_mistakes_name_their_place(text):
 def test_every_v1_type(old):
     (layer,) = _net(f"layers {{ type: {old} }}")["layer"]
     assert layer["type"].lower() == old.lower().replace("_", "") or (old, layer["type"]) == (
-        "SOFTMAX_LOSS", "SoftmaxWithLoss",
-    )  # fmt: skip
+        "SOFTMAX_LOSS",
+        "SoftmaxWithLoss",
+    )
 
 
 def test_v1_types_are_all():
@@ -187,31 +194,43 @@ def test_v1_fields_go_to_fields_of_the_same_type():
 )  # fmt: skip
 def test_transformations_of_v1_data_layers(old, new, param):
     fields = "scale: 0.5 mean_file: 'm' crop_size: 3 mirror: true"
-    _same(f"layers {{ type: {old} {param} {{ source: 's' {fields} }} }}",
-          f"layer {{ type: '{new}' {param} {{ source: 's' }} transform_param {{ {fields} }} }}")  # fmt: skip
+    _same(
+        f"layers {{ type: {old} {param} {{ source: 's' {fields} }} }}",
+        f"layer {{ type: '{new}' {param} {{ source: 's' }} transform_param {{ {fields} }} }}",
+    )
     newest = f"layer {{ type: '{new}' {param} {{ source: 's' {fields} }} }}"
     _same(newest, newest)  # as in Caffe: of V1 layers only
 
 
 def test_inputs():
     layer = "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, 4] } shape { "
-    _same("input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8] layer { name: 'x' }",
-          layer + "dim: [5, 6, 7, 8] } } } layer { name: 'x' }")  # fmt: skip
+    _same(
+        "input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8] layer { name: 'x' }",
+        layer + "dim: [5, 6, 7, 8] } } } layer { name: 'x' }",
+    )
     _same("input: 'a' input: 'b' input_shape { dim: [1, 2, 3, 4] } input_shape { dim: 5 }", layer + "dim: 5 } } }")
     _same("input: 'a' layer { name: 'x' }", "layer { name: 'x' }")  # an old weight file
 
 
 def test_batch_norms():
     zero = "param { lr_mult: 0 decay_mult: 0 } "
-    _same("layer { type: 'BatchNorm' param { } param { lr_mult: 1 } param { decay_mult: 2 } }",
-          f"layer {{ type: 'BatchNorm' {3 * zero} }}")  # fmt: skip
+    _same(
+        "layer { type: 'BatchNorm' param { } param { lr_mult: 1 } param { decay_mult: 2 } }",
+        f"layer {{ type: 'BatchNorm' {3 * zero} }}",
+    )
     for other in ("layer { type: 'BatchNorm' param { lr_mult: 1 } }", "layer { type: 'Scale' param { lr_mult: 1 } }"):
         _same(other, other)
 
 
 def test_solver_type():
-    for old, new in (("SGD", "SGD"), ("NESTEROV", "Nesterov"), ("ADAGRAD", "AdaGrad"), ("RMSPROP", "RMSProp"),
-                     ("ADADELTA", "AdaDelta"), ("ADAM", "Adam")):  # fmt: skip
+    for old, new in (
+        ("SGD", "SGD"),
+        ("NESTEROV", "Nesterov"),
+        ("ADAGRAD", "AdaGrad"),
+        ("RMSPROP", "RMSProp"),
+        ("ADADELTA", "AdaDelta"),
+        ("ADAM", "Adam"),
+    ):
         assert upgrade_solver(Message("SolverParameter", solver_type=old)) == Message("SolverParameter", type=new)
     with pytest.raises(TextError, match="not both"):
         upgrade_solver(read_message("type: 'SGD' solver_type: ADAM", "SolverParameter"))

@@ -30,8 +30,9 @@ def use_fake_cuda(memory: int = 1 << 40, emulator: Any = None) -> Iterator[None]
         return CudaBackend(device, kernels=emulator is not None)
 
     with (
-        patch.object(availability, "unavailable_reason", str), patch.object(backend, "get_backend", cuda),
-    ):  # fmt: skip
+        patch.object(availability, "unavailable_reason", str),
+        patch.object(backend, "get_backend", cuda),
+    ):
         interpreter._gpu_interpreter.cache_clear()
         try:
             yield

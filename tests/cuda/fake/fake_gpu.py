@@ -77,9 +77,10 @@ def make_data(count: int = 44, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def executor_of(model: Any, phase: str = "train", batch: int | None = None) -> CudaGraphExecutor:
     """The runner of a phase (and batch size) that has been made."""
     found = [
-        r for (name, (specs, *_)), r in model.trainer.plan_cache._executors.items()
+        r
+        for (name, (specs, *_)), r in model.trainer.plan_cache._executors.items()
         if name == phase and batch in (None, specs[0][1].shape[0])
-    ]  # fmt: skip
+    ]
     return found[0]
 
 

@@ -73,7 +73,9 @@ def test_a_failure_is_warned_of_once_for_each_kind_and_reason(monkeypatch, caplo
     plan(monkeypatch, *graphs, kinds=("matmul", "other"))
     found = warnings_of(caplog)
     assert [kind for text in found for kind in ("matmul", "other") if f"of the kind {kind} " in text] == [
-        "matmul", "other"]  # fmt: skip
+        "matmul",
+        "other",
+    ]
     assert all(f"RuntimeError: {missing}" in text and "prototorch devices" in text for text in found)
 
 

@@ -41,10 +41,15 @@ class Gpu:
         monkeypatch.setattr(cuda_backend, "CupyDevice", self.device)
         monkeypatch.setattr(cuda_backend, "_last_used", [])
         self.module = SimpleNamespace(
-            create_handle=self.create, set_stream=lambda *_: None, destroy_handle=self.destroyed.append,
-            pygraph=self.refuse, cudnnGraphNotSupportedError=LookupError, backend_version=lambda: 91900,
-            __version__="1.28.0", data_type=SimpleNamespace(FLOAT=0, DOUBLE=1, HALF=2, BFLOAT16=3),
-        )  # fmt: skip
+            create_handle=self.create,
+            set_stream=lambda *_: None,
+            destroy_handle=self.destroyed.append,
+            pygraph=self.refuse,
+            cudnnGraphNotSupportedError=LookupError,
+            backend_version=lambda: 91900,
+            __version__="1.28.0",
+            data_type=SimpleNamespace(FLOAT=0, DOUBLE=1, HALF=2, BFLOAT16=3),
+        )
 
     def refuse(self, **_):
         raise LookupError("no engine")

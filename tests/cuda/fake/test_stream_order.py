@@ -55,8 +55,14 @@ def test_the_same_operation_may_be_enqueued(operation):
 
 def test_views_launch_nothing():
     array = FakeDevice().upload(np.ones((3, 100), np.float32))
-    for view in (array.T, array[1:, ::2], array.reshape(-1), np.moveaxis(array, 1, 0), array.view("int32"),
-                 as_strided(array, (2, 5), (400, 8))):  # fmt: skip
+    for view in (
+        array.T,
+        array[1:, ::2],
+        array.reshape(-1),
+        np.moveaxis(array, 1, 0),
+        array.view("int32"),
+        as_strided(array, (2, 5), (400, 8)),
+    ):
         assert FakeDevice().owns(view)
 
 

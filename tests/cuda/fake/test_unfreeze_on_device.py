@@ -28,5 +28,7 @@ def test_stages_on_a_device_are_those_of_the_cpu(size):
     assert_same_weights(*models)
     assert models[1].trainer.unfreezings == models[0].trainer.unfreezings
     first = compile_net(reference_cpu())
-    assert all(not np.array_equal(a, b) for a, b in zip(first.get_weights().values(), models[1].get_weights().values(),
-                                                        strict=True))  # fmt: skip
+    assert all(
+        not np.array_equal(a, b)
+        for a, b in zip(first.get_weights().values(), models[1].get_weights().values(), strict=True)
+    )

@@ -49,8 +49,9 @@ def assert_same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=rtol, atol=atol * largest)
 
 
-def assert_same_call(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any],
-                     gradient: bool = False) -> None:  # fmt: skip
+def assert_same_call(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], gradient: bool = False
+) -> None:
     """The call gives the same on the GPU as on the CPU, and with ``gradient`` the gradients of its leaves."""
     results, gradients = [], []
     for arguments in ((args, options), to_gpu((args, options))):

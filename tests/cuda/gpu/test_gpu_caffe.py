@@ -60,8 +60,9 @@ def test_a_net_as_pycaffe_has_it(tmp_path):
     np.testing.assert_allclose(net.blobs["ip1"].data, hidden, rtol=1e-4, atol=1e-5)
     net.blobs["ip1"].data[...] = hidden + 1
     again = net.forward(start="ip2")["out"]
-    np.testing.assert_allclose(again, (hidden + 1) @ net.params["ip2"][0].data.T + net.params["ip2"][1].data,
-                               rtol=1e-4, atol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(
+        again, (hidden + 1) @ net.params["ip2"][0].data.T + net.params["ip2"][1].data, rtol=1e-4, atol=1e-5
+    )
     net.forward()
     gradient = net.backward(out=np.ones((4, 2), np.float32))["data"]
     w1, _, w2, _ = (p.data for name in ("ip1", "ip2") for p in net.params[name])

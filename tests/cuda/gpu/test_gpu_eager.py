@@ -32,9 +32,17 @@ test_compiled_for_both_devices = compiled.test_one_function_serves_both_devices
 def make_net():
     pt.manual_seed(0)
     return nn.Sequential(
-        nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2), nn.Flatten(),
-        nn.Linear(36, 16, bias=False), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 3),
-    )  # fmt: skip
+        nn.Conv2d(1, 4, 3, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.2),
+        nn.Flatten(),
+        nn.Linear(36, 16, bias=False),
+        nn.LayerNorm(16),
+        nn.GELU(),
+        nn.Linear(16, 3),
+    )
 
 
 def make_batches(count=6, size=8):
@@ -114,8 +122,14 @@ def test_element_types(dtype):
     values = [0, 1, 2, 3] if dtype != "bool" else [False, True, True, False]
     x, y = (pt.tensor(values, dtype=dtype, device=device) for device in ("cuda", "cpu"))
     assert str(x.dtype) == dtype
-    for function in (lambda t: t + t, lambda t: t.sum(), lambda t: t.to("float32") * 2, lambda t: t == t.flip(0),
-                     lambda t: pt.where(t.to("bool"), t, t), lambda t: pt.cat([t, t])):  # fmt: skip
+    for function in (
+        lambda t: t + t,
+        lambda t: t.sum(),
+        lambda t: t.to("float32") * 2,
+        lambda t: t == t.flip(0),
+        lambda t: pt.where(t.to("bool"), t, t),
+        lambda t: pt.cat([t, t]),
+    ):
         a, b = function(x), function(y)
         assert a.dtype == b.dtype
         assert a.cpu().tolist() == b.tolist()
@@ -124,8 +138,12 @@ def test_element_types(dtype):
 
 def test_seeds():
     """The numbers of a device are the CPU's."""
-    for draw in (lambda d: pt.rand(5, device=d), lambda d: pt.randn(5, device=d), lambda d: pt.randperm(9, device=d),
-                 lambda d: pt.randint(0, 100, (5,), device=d)):  # fmt: skip
+    for draw in (
+        lambda d: pt.rand(5, device=d),
+        lambda d: pt.randn(5, device=d),
+        lambda d: pt.randperm(9, device=d),
+        lambda d: pt.randint(0, 100, (5,), device=d),
+    ):
         pt.manual_seed(7)
         a = draw("cuda").cpu()
         pt.manual_seed(7)

@@ -58,8 +58,14 @@ class Graph:
         self.cudnn, self.built, self.candidate, self.ports = cudnn, set(), None, []
 
     def __getattr__(self, name):
-        if name in ("validate", "build_operation_graph", "create_execution_plans", "check_support",
-                    "deselect_numeric_notes", "deselect_workspace_greater_than"):  # fmt: skip
+        if name in (
+            "validate",
+            "build_operation_graph",
+            "create_execution_plans",
+            "check_support",
+            "deselect_numeric_notes",
+            "deselect_workspace_greater_than",
+        ):
             return lambda *_: None
         raise AttributeError(name)
 

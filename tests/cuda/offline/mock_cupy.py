@@ -181,8 +181,9 @@ class MockCupy:
             def __init__(self, module: Any, name: str):
                 self.module, self.name = module, name
 
-            def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *,
-                         shared_mem: int = 0) -> None:  # fmt: skip
+            def __call__(
+                self, grid: tuple[int, ...], block: tuple[int, ...], args: tuple[Any, ...], *, shared_mem: int = 0
+            ) -> None:
                 assert outer.current, "a kernel on the default stream"
                 for sizes, most in ((grid, 2**31 - 1), (block, 1024)):
                     assert isinstance(sizes, tuple), "sizes are tuples"
@@ -217,17 +218,25 @@ class MockCupy:
 
         self.ndarray, self.RawModule = ndarray, RawModule
         self.cuda = SimpleNamespace(
-            Device=Device, Event=Event, Memory=Memory, MemoryPointer=lambda mem, offset: Pointer(0, mem),
-            Stream=Stream, MemoryPool=MemoryPool, PinnedMemory=PinnedMemory,
-            PinnedMemoryPointer=lambda mem, offset: memoryview(mem.raw)[offset:], get_elapsed_time=get_elapsed_time,
-            is_available=lambda: True, memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
-            nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)), using_allocator=using_allocator,
+            Device=Device,
+            Event=Event,
+            Memory=Memory,
+            MemoryPointer=lambda mem, offset: Pointer(0, mem),
+            Stream=Stream,
+            MemoryPool=MemoryPool,
+            PinnedMemory=PinnedMemory,
+            PinnedMemoryPointer=lambda mem, offset: memoryview(mem.raw)[offset:],
+            get_elapsed_time=get_elapsed_time,
+            is_available=lambda: True,
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)),
+            using_allocator=using_allocator,
             runtime=SimpleNamespace(
                 CUDARuntimeError=CUDARuntimeError,
                 getDeviceProperties=lambda i: {"name": b"mock", "multiProcessorCount": 132},
                 memGetInfo=lambda: (outer.total - outer.used, outer.total),
             ),
-        )  # fmt: skip
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -57,9 +57,12 @@ def make_offline_device(precision: str, deterministic: bool = False) -> OfflineD
 
     def graph(io, compute):
         return cudnn.pygraph(
-            io_data_type=io, intermediate_data_type=compute, compute_data_type=compute,
-            device_property=properties, sm_version=90,
-        )  # fmt: skip
+            io_data_type=io,
+            intermediate_data_type=compute,
+            compute_data_type=compute,
+            device_property=properties,
+            sm_version=90,
+        )
 
     set_context(device, CudnnContext(cudnn, device, graph))
     return device

@@ -99,7 +99,8 @@ def test_sums_of_columns(device, shape, axis, layout):
 def test_the_same_bits_twice(device):
     x, attrs = random_array(40, 12, 5, 5), {"axis": 1, "eps": 1e-3}
     vectors = [random_array(12, seed=1), random_array(12, seed=2)]
-    runs = [run_kernel(device, "batch_norm", [x, *vectors], attrs, [LAST, None, None], [LAST, None, None])
-            for _ in range(2)]  # fmt: skip
+    runs = [
+        run_kernel(device, "batch_norm", [x, *vectors], attrs, [LAST, None, None], [LAST, None, None]) for _ in range(2)
+    ]
     for one, two in zip(*runs, strict=True):
         assert np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(two).tobytes()

@@ -119,11 +119,20 @@ def test_affine_maps(device, fill_mode, interpolation, layout):
         turned[2][1][2] = 7.0  # the remainder of what is not finite is no place
     attrs = {"fill_mode": fill_mode, "fill_value": 0.25, "interpolation": interpolation}
     for dtype in ("float64", "float32"):
-        check_kernel(device, "affine_sample", [x, np.array(turned, dtype)], attrs, [layout, None], [layout], rtol=1e-5,
-              atol=1e-5)  # fmt: skip
+        check_kernel(
+            device, "affine_sample", [x, np.array(turned, dtype)], attrs, [layout, None], [layout], rtol=1e-5, atol=1e-5
+        )
         # a sum of many shares, in another order
-        check_kernel(device, "affine_sample_grad", [x, np.array(turned, dtype)], attrs, [layout, None], [layout],
-                     rtol=1e-5, atol=1e-5)  # fmt: skip
+        check_kernel(
+            device,
+            "affine_sample_grad",
+            [x, np.array(turned, dtype)],
+            attrs,
+            [layout, None],
+            [layout],
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("layout", [None, LAST])

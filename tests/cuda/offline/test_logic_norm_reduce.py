@@ -125,12 +125,21 @@ def test_batch_norm(device, shape, layout):
     check_kernel(
         device, "batch_norm_grad", arrays, attrs, [layout, layout, None, None, None], one, rtol=1e-3, atol=1e-3
     )
-    check_kernel(device, "batch_norm_inference", [x, gamma, beta, mean, var], attrs, [layout, *[None] * 4], [layout],
-          rtol=1e-3, atol=1e-3)  # fmt: skip
+    check_kernel(
+        device,
+        "batch_norm_inference",
+        [x, gamma, beta, mean, var],
+        attrs,
+        [layout, *[None] * 4],
+        [layout],
+        rtol=1e-3,
+        atol=1e-3,
+    )
     for slope in ("relu_grad", "relu6_grad"):
         given, laid = {**attrs, "activation_grad": slope}, [layout, layout, *[None] * 4]
-        check_kernel(device, "batch_norm_relu_grad", [g, x, 4 * gamma, beta, mean, var], given, laid, one, rtol=1e-3,
-              atol=5e-3)  # fmt: skip
+        check_kernel(
+            device, "batch_norm_relu_grad", [g, x, 4 * gamma, beta, mean, var], given, laid, one, rtol=1e-3, atol=5e-3
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -86,5 +86,6 @@ def test_steps(name, precision, device):
             # sums in another order; bfloat16: a rounding to 8 bits of what was made of rounded numbers
             loose = precision == "bf16" and any(s.dtype == "bfloat16" for s in (*ins, *outs))
             size = float(np.max(np.abs(np.asarray(expected, np.float64)), initial=1.0))
-            np.testing.assert_allclose(got, expected, rtol=2e-2 if loose else 2e-4,
-                                       atol=(1e-2 if loose else 1e-5) * size, err_msg=where)  # fmt: skip
+            np.testing.assert_allclose(
+                got, expected, rtol=2e-2 if loose else 2e-4, atol=(1e-2 if loose else 1e-5) * size, err_msg=where
+            )

@@ -89,9 +89,11 @@ def attention_families(dtype, queries, keys, mask, causal):
     ins, saved = (q, k, k, *([] if mask is None else [Spec(mask, "bool")])), (q, Spec((4, 2, queries)))
     attrs = {"causal": causal, "scale": None}
     applications = [
-        ("attention_heads", ins, (q,)), ("attention_heads_grad", (q, *ins), (q, k, k)),
-        ("attention_heads_with_stats", ins, saved), ("attention_heads_with_stats_grad", (q, *ins, *saved), (q, k, k)),
-    ]  # fmt: skip
+        ("attention_heads", ins, (q,)),
+        ("attention_heads_grad", (q, *ins), (q, k, k)),
+        ("attention_heads_with_stats", ins, saved),
+        ("attention_heads_with_stats_grad", (q, *ins, *saved), (q, k, k)),
+    ]
     return {backend.choose_kernel(OPS[name], inputs, outs, attrs).family for name, inputs, outs in applications}
 
 
@@ -125,8 +127,9 @@ def test_a_training_step_runs_the_forward_engine_of_attention_once(name, precisi
     train, predict = ([step.node.op.name for step in plan.steps] for plan in plans(name, device))
     layers = ATTENTION_LAYERS[name]
     assert Counter(op for op in train if op.startswith("attention")) == {
-        "attention_heads_with_stats": layers, "attention_heads_with_stats_grad": layers,
-    }  # fmt: skip
+        "attention_heads_with_stats": layers,
+        "attention_heads_with_stats_grad": layers,
+    }
     assert Counter(op for op in predict if op.startswith("attention")) == {"attention_heads": layers}
 
 

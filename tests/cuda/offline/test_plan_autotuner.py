@@ -191,8 +191,9 @@ def test_data_are_finite_and_seeded_and_of_the_tensors_dtype():
     seen = []
 
     def look(addresses):
-        x, w = (np.ctypeslib.as_array((ctypes.c_float * t.size).from_address(addresses[uid]))
-                for uid, t in ((1, X), (2, W)))  # fmt: skip
+        x, w = (
+            np.ctypeslib.as_array((ctypes.c_float * t.size).from_address(addresses[uid])) for uid, t in ((1, X), (2, W))
+        )
         seen.append((x.copy(), w.copy()))
 
     for _ in range(2):
@@ -263,8 +264,9 @@ def test_the_file_is_whole_while_several_write():
     libraries = [cudnn(SLOW, FAST) for _ in range(4)]
     threads = [
         threading.Thread(target=lib.context.autotuner._save, args=(f"{k}/{i}", "name"))
-        for k, lib in enumerate(libraries) for i in range(20)
-    ]  # fmt: skip
+        for k, lib in enumerate(libraries)
+        for i in range(20)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -63,8 +63,9 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
-def assert_same(ours: Any, theirs: Any, what: str, exact_dtype: bool = True, factor: float = 1.0,
-                rounding: int = 0) -> None:  # fmt: skip
+def assert_same(
+    ours: Any, theirs: Any, what: str, exact_dtype: bool = True, factor: float = 1.0, rounding: int = 0
+) -> None:
     """Values, shapes and element types of results are equal; integers differ by at most ``rounding``."""
     mine, reference = flat(ours), flat(theirs)
     assert len(mine) == len(reference), f"{what}: {len(mine)} results, expected {len(reference)}"
@@ -98,8 +99,14 @@ def describe(value: Any) -> str:
     return repr(value)[:60]
 
 
-def run_sample(ours: Callable[..., Any], theirs: Callable[..., Any], sample: Any, gradient: bool = False,
-               factor: float = 1.0, rounding: int = 0) -> None:  # fmt: skip
+def run_sample(
+    ours: Callable[..., Any],
+    theirs: Callable[..., Any],
+    sample: Any,
+    gradient: bool = False,
+    factor: float = 1.0,
+    rounding: int = 0,
+) -> None:
     """Run a sample on both sides and compare. Raises UnsupportedSampleError for one that is not for us."""
     what = f"({describe(sample.input)}, {describe(sample.args)}, {describe(sample.kwargs)})"
     leaves: list[tuple[Any, Any]] = []
@@ -117,8 +124,11 @@ def run_sample(ours: Callable[..., Any], theirs: Callable[..., Any], sample: Any
 
 def compare_gradients(result: Any, expected: Any, leaves: list[tuple[Any, Any]], what: str, factor: float) -> None:
     """The gradients of a weighted sum of the results by all leaves."""
-    pairs = [(a, b) for a, b in zip(flat(result), flat(expected), strict=True)
-             if isinstance(b, torch.Tensor) and b.requires_grad]  # fmt: skip
+    pairs = [
+        (a, b)
+        for a, b in zip(flat(result), flat(expected), strict=True)
+        if isinstance(b, torch.Tensor) and b.requires_grad
+    ]
     for a, b in zip(flat(result), flat(expected), strict=True):
         if isinstance(b, torch.Tensor) and b.is_floating_point():
             assert b.requires_grad or not a.requires_grad, f"{what}: requires_grad is {a.requires_grad}"
@@ -126,9 +136,12 @@ def compare_gradients(result: Any, expected: Any, leaves: list[tuple[Any, Any]],
         return
     rng = np.random.default_rng(0)
     seeds = [rng.standard_normal(tuple(b.shape)) for _, b in pairs]
-    want = torch.autograd.grad([b for _, b in pairs], [t for t, _ in leaves],
-                               [torch.tensor(s, dtype=b.dtype) for s, (_, b) in zip(seeds, pairs, strict=True)],
-                               allow_unused=True)  # fmt: skip
+    want = torch.autograd.grad(
+        [b for _, b in pairs],
+        [t for t, _ in leaves],
+        [torch.tensor(s, dtype=b.dtype) for s, (_, b) in zip(seeds, pairs, strict=True)],
+        allow_unused=True,
+    )
     outputs = [(a, pt.tensor(s, dtype=a.dtype)) for (a, _), s in zip(pairs, seeds, strict=True) if a.requires_grad]
     # a result that no gradient flows through here must have zero gradients there
     got = [None] * len(leaves)

@@ -68,8 +68,9 @@ def compare_samples(name: str, limit: int, dtypes: tuple[str, ...]) -> int:
 def compare_shapes(ours: Any, theirs: Any, sample: Any) -> None:
     """Shapes and element types of random results are equal."""
     input_, args, kwargs = (to_ours(v) for v in (sample.input, sample.args, sample.kwargs))
-    for a, b in zip(flat(ours(input_, *args, **kwargs)), flat(theirs(sample.input, *sample.args, **sample.kwargs)),
-                    strict=True):  # fmt: skip
+    for a, b in zip(
+        flat(ours(input_, *args, **kwargs)), flat(theirs(sample.input, *sample.args, **sample.kwargs)), strict=True
+    ):
         assert tuple(a.shape) == tuple(b.shape)
         assert str(a.dtype) == str(b.dtype).removeprefix("torch.")
 
@@ -140,5 +141,9 @@ def test_the_comparison_sees_a_wrong_value():
     with pytest.raises(AssertionError):
         run_sample(lambda x: our_function("exp")(x).float(), info.op, sample)
     with pytest.raises(AssertionError):
-        run_sample(lambda x: our_function("exp")(x.detach()) + x - x.detach(), info.op,
-                   samples(info, "float64", 1, True)[0], gradient=True)  # fmt: skip
+        run_sample(
+            lambda x: our_function("exp")(x.detach()) + x - x.detach(),
+            info.op,
+            samples(info, "float64", 1, True)[0],
+            gradient=True,
+        )

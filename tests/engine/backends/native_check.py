@@ -108,15 +108,23 @@ def oracle(name: str, arrays: Any, attrs: dict[str, Any], outs: tuple[Spec, ...]
         return [np.broadcast_to(np.asarray(m), o.shape).astype(o.dtype) for m, o in zip(made, outs, strict=True)]
 
 
-def prepared(name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
-             level: str = "native") -> Any:  # fmt: skip
+def prepared(
+    name: str, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any], level: str = "native"
+) -> Any:
     """The runner of the first kernel of the level that takes it; None where none does."""
     made = (candidate(ins, outs, dict(attrs)) for candidate in kernels_of(level, name))
     return next((runner for runner in made if runner is not None), None)
 
 
-def run_native(name: str, arrays: Any, ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any],
-               over: tuple[tuple[int, int], ...] = (), level: str = "native") -> list[np.ndarray]:  # fmt: skip
+def run_native(
+    name: str,
+    arrays: Any,
+    ins: tuple[Spec, ...],
+    outs: tuple[Spec, ...],
+    attrs: dict[str, Any],
+    over: tuple[tuple[int, int], ...] = (),
+    level: str = "native",
+) -> list[np.ndarray]:
     """The native kernel's outputs; asserts that one ran, wrote within its outputs and left its inputs alone.
 
     ``over`` are pairs (output, input) that share their memory.
@@ -146,9 +154,17 @@ def close(got: Any, want: Any, rtol: float, atol: float) -> None:
         np.testing.assert_allclose(a, b, rtol=rtol, atol=atol * scale)
 
 
-def check(name: str, *arrays: Any, layouts: Any = None, out_layouts: Any = None, rtol: float = 0.0,
-          atol: float = 0.0, threads: tuple[int, ...] = (1, 2), level: str = "native",
-          **attrs: Any) -> list[np.ndarray]:  # fmt: skip
+def check(
+    name: str,
+    *arrays: Any,
+    layouts: Any = None,
+    out_layouts: Any = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    threads: tuple[int, ...] = (1, 2),
+    level: str = "native",
+    **attrs: Any,
+) -> list[np.ndarray]:
     """The native kernel against the plain body in float64, in place where the op allows it, with the same bits for
     every number of threads; gives back its outputs.
 

@@ -81,8 +81,19 @@ def test_fused_after(bits, layouts, channels):
     check("fused", x, gamma, beta, other, layouts=layouts, rtol=1e-5, atol=2e-6, program=program, outputs=outputs)
     mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
     program = (norm_line("batch_norm_inference", range(5)), ("relu", (("node", 0, 0),), ()))
-    check("fused", x, gamma, beta, mean, variance, layouts=layouts, rtol=1e-5, atol=2e-6, program=program,
-          outputs=(("node", 1, 0),))  # fmt: skip
+    check(
+        "fused",
+        x,
+        gamma,
+        beta,
+        mean,
+        variance,
+        layouts=layouts,
+        rtol=1e-5,
+        atol=2e-6,
+        program=program,
+        outputs=(("node", 1, 0),),
+    )
 
 
 @pytest.mark.parametrize("layouts", LAYOUTS)

@@ -57,13 +57,22 @@ def edit(monkeypatch):
 @pytest.mark.parametrize("step", [conv, relu])
 def test_an_unrelated_line_changes_no_key(edit, step):
     before = step()
-    edit(KERNELS + "norm.layer_norm", KERNELS + "reduce.softmax", NATIVE + "thread_pool", NATIVE + "jit",
-         NATIVE + "kernel_cache", "prototorch.ops.random", "prototorch.graph.plan", "prototorch")  # fmt: skip
+    edit(
+        KERNELS + "norm.layer_norm",
+        KERNELS + "reduce.softmax",
+        NATIVE + "thread_pool",
+        NATIVE + "jit",
+        NATIVE + "kernel_cache",
+        "prototorch.ops.random",
+        "prototorch.graph.plan",
+        "prototorch",
+    )
     assert step() == before
 
 
-@pytest.mark.parametrize("module", [KERNELS + "conv.direct", NATIVE + "ir_builder", NATIVE + "ir_values",
-                                    NATIVE + "llvm_compiler"])  # fmt: skip
+@pytest.mark.parametrize(
+    "module", [KERNELS + "conv.direct", NATIVE + "ir_builder", NATIVE + "ir_values", NATIVE + "llvm_compiler"]
+)
 def test_a_line_of_what_emits_a_kernel_changes_its_key(edit, module):
     before = conv()
     edit(module)

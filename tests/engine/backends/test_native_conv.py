@@ -83,8 +83,17 @@ def test_winograd(bits, name):
         native_check.prepared("conv_weight_grad", weights, out, {**attrs, "kernel": (side, side)}, "winograd")
         is not None
     ):
-        check("conv_weight_grad", x, dy, layouts=[LAST, LAST], out_layouts=[None], atol=close, level="winograd",
-              kernel=(side, side), **attrs)  # fmt: skip
+        check(
+            "conv_weight_grad",
+            x,
+            dy,
+            layouts=[LAST, LAST],
+            out_layouts=[None],
+            atol=close,
+            level="winograd",
+            kernel=(side, side),
+            **attrs,
+        )
 
 
 @pytest.mark.parametrize("level", ["native", "winograd"])

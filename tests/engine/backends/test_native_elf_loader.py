@@ -74,10 +74,12 @@ def test_the_code_can_be_run_and_not_written():
     ("ir", "why"),
     [
         ("@kept = global i64 7\ndefine i64 @f() {\n  %v = load i64, ptr @kept\n  ret i64 %v\n}", "writable"),
-        ("declare i64 @nobody_has_this()\ndefine i64 @f() {\n  %v = call i64 @nobody_has_this()\n  ret i64 %v\n}",
-         "nobody_has_this"),
+        (
+            "declare i64 @nobody_has_this()\ndefine i64 @f() {\n  %v = call i64 @nobody_has_this()\n  ret i64 %v\n}",
+            "nobody_has_this",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_it_does_not_know_is_left_to_llvm(ir, why):
     with pytest.raises(elf_loader.UnsupportedObjectError, match=why):
         elf_loader.load_objects([compiled(), compiled(ir)])

@@ -51,8 +51,16 @@ def test_gather_and_scatter(bits, shape):
             given = numbers(*shape[:axis], len(indices), *shape[axis + 1 :])
             for layout in layouts_of(shape):
                 check("static_gather", numbers(*shape), layouts=layout, indices=indices, axis=axis)
-                check("static_scatter_add", given, layouts=layout, indices=indices, axis=axis - len(shape), size=n,
-                      rtol=1e-5, atol=1e-5)  # fmt: skip
+                check(
+                    "static_scatter_add",
+                    given,
+                    layouts=layout,
+                    indices=indices,
+                    axis=axis - len(shape),
+                    size=n,
+                    rtol=1e-5,
+                    atol=1e-5,
+                )
     check("static_gather", numbers(*shape, dtype="int64"), indices=(0, 0), axis=-1)
 
 

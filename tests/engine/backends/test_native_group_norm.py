@@ -33,9 +33,11 @@ def test_large_means_do_no_harm(bits):
     x, one, zero = numbers(2, 8, 30, 31, shift=1000.0), np.ones(8, "float32"), np.zeros(8, "float32")
     for layout in (None, "channels_last"):
         # numbers near 1000 are rounded by 3e-5 of 1, before the kernel sees them
-        check("group_norm", x, one, zero, layouts=[layout, None, None], out_layouts=[layout], atol=2e-5, groups=2,
-              eps=0.0)  # fmt: skip
+        check(
+            "group_norm", x, one, zero, layouts=[layout, None, None], out_layouts=[layout], atol=2e-5, groups=2, eps=0.0
+        )
         y = x.copy()
         y[:, :, :2] = 0  # the sample that the mean is guessed from is far away from the others
-        check("group_norm", y, one, zero, layouts=[layout, None, None], out_layouts=[layout], atol=2e-5, groups=2,
-              eps=0.0)  # fmt: skip
+        check(
+            "group_norm", y, one, zero, layouts=[layout, None, None], out_layouts=[layout], atol=2e-5, groups=2, eps=0.0
+        )

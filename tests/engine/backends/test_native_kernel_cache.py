@@ -271,14 +271,19 @@ def test_processes_make_the_same_code_as_this_one():
     assert set(alone) == {symbol for symbol, _ in given}
 
 
-@pytest.mark.parametrize("program", [
-    "import sys; sys.exit(1)",
-    "import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write(b'\\x09\\0\\0\\0half'); sys.stdout.flush()",
-], ids=["ends at once", "ends in the middle of an answer"])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import sys; sys.exit(1)",
+        "import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write(b'\\x09\\0\\0\\0half'); sys.stdout.flush()",
+    ],
+    ids=["ends at once", "ends in the middle of an answer"],
+)
 def test_what_a_process_fails_to_do_is_done_here(monkeypatch, program):
     def broken(aside: bool) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE)  # fmt: skip
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     monkeypatch.setattr(compile_workers, "_start_worker", broken)
     given = kernels(4)

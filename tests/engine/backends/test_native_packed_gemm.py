@@ -33,8 +33,9 @@ def made(use, arrays):
     try:
         for threads in (1, 2):
             worker_pool.set_num_threads(threads)
-            (packed,) = native_check.run_native("prepack", [arrays[use.operand]], (use.ins[use.operand],), (held,),
-                                                {"use": use, "size": found.size})  # fmt: skip
+            (packed,) = native_check.run_native(
+                "prepack", [arrays[use.operand]], (use.ins[use.operand],), (held,), {"use": use, "size": found.size}
+            )
             assert np.isfinite(packed).all()  # the zeros beyond the columns as well
             ins = tuple(held if i == use.operand else s for i, s in enumerate(use.ins))
             given = [packed if i == use.operand else a for i, a in enumerate(arrays)]

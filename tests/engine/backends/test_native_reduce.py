@@ -70,8 +70,13 @@ def test_channels_last(bits, axis, keepdims):
 def test_behind_a_convolution_no_sum_is_left_to_the_plain_body(axis):
     graph = Graph()
     with use_interpreter(graph):
-        y = ops.conv(graph.input("x", Spec((2, 3, 9, 9))), graph.input("w", Spec((16, 3, 3, 3))),
-                     strides=(1, 1), pads=((0, 0), (0, 0)), dilation=(1, 1))  # fmt: skip
+        y = ops.conv(
+            graph.input("x", Spec((2, 3, 9, 9))),
+            graph.input("w", Spec((16, 3, 3, 3))),
+            strides=(1, 1),
+            pads=((0, 0), (0, 0)),
+            dilation=(1, 1),
+        )
         made = ops.sum(ops.softmax(y, axis=1), axis=axis)
         made = made + ops.sum(ops.sum(made, axis=tuple(range(1, made.ndim))), axis=0)  # of few dimensions too
     backend = cpu("native")

@@ -122,8 +122,13 @@ def test_the_same_bits_for_any_number_of_threads():
 
 def _script(body: str, threads: int = 2) -> str:
     source = SCRIPT.format(here=os.path.dirname(__file__), threads=threads, body=body)
-    done = subprocess.run([sys.executable, "-W", "ignore::DeprecationWarning", "-c", source], capture_output=True,
-                          text=True, timeout=240, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
 

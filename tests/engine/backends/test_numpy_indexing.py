@@ -37,8 +37,16 @@ def test_index_put(reduce, dtype):
     ]:
         values = numbers(*run_kernel("advanced_index", [x, *places], {"axes": axes})[0].shape, seed=1, dtype=dtype)
         check("index_put", x, values, *places, axes=axes, reduce=reduce, rtol=2e-6, atol=2e-6)
-    check("index_put", numbers(9, dtype=dtype), numbers(40, dtype=dtype), indices(40, below=9), axes=(0,),
-          reduce=reduce, rtol=1e-4, atol=1e-4)  # fmt: skip
+    check(
+        "index_put",
+        numbers(9, dtype=dtype),
+        numbers(40, dtype=dtype),
+        indices(40, below=9),
+        axes=(0,),
+        reduce=reduce,
+        rtol=1e-4,
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])

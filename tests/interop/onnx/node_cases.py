@@ -67,8 +67,11 @@ def run_case(case: Any, folder: Path) -> Outcome:
             fixed = {n: a for i, (n, a) in enumerate(zip(names, inputs, strict=True)) if i not in read}
             try:
                 graph = import_graph(file, fixed_inputs=fixed, batch_axis=batch_axis)
-                feeds = [inputs[names.index(n)] for n in graph.inputs
-                         if graph.inputs[n].top in {i.name for i in graph.model.net.inputs}]  # fmt: skip
+                feeds = [
+                    inputs[names.index(n)]
+                    for n in graph.inputs
+                    if graph.inputs[n].top in {i.name for i in graph.model.net.inputs}
+                ]
                 outputs = run_imported(graph.model, [_feed(a, batch_axis) for a in feeds])
             except PrototorchError as error:
                 reasons.append(_short(str(error), str(path)))

@@ -21,16 +21,23 @@ from prototorch.model.model import Model
 onnx = pytest.importorskip("onnx")
 
 
-def make_model(nodes: Sequence[Any], inputs: Mapping[str, Sequence[Any]], outputs: Sequence[str],
-               weights: Mapping[str, np.ndarray] | None = None, opset: int = 20, dtype: int = 1) -> Any:  # fmt: skip
+def make_model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Sequence[str],
+    weights: Mapping[str, np.ndarray] | None = None,
+    opset: int = 20,
+    dtype: int = 1,
+) -> Any:
     """A ModelProto of nodes. inputs: shapes by name, a string for a symbol."""
     helper = onnx.helper
     graph = helper.make_graph(
-        nodes, "graph",
+        nodes,
+        "graph",
         [helper.make_tensor_value_info(n, dtype, s) for n, s in inputs.items()],
         [helper.make_tensor_value_info(n, dtype, None) for n in outputs],
         [onnx.numpy_helper.from_array(a, n) for n, a in (weights or {}).items()],
-    )  # fmt: skip
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
@@ -54,8 +61,17 @@ def export(module: Any, inputs: Sequence[Any], path: Path, dynamo: bool, **optio
         warnings.simplefilter("ignore")
         if dynamo:
             shapes = tuple({0: torch.export.Dim.DYNAMIC} for _ in inputs)
-            torch.onnx.export(module, tuple(inputs), str(path), dynamo=True, input_names=names, dynamic_shapes=shapes,
-                              verbose=False, external_data=False, **options)  # fmt: skip
+            torch.onnx.export(
+                module,
+                tuple(inputs),
+                str(path),
+                dynamo=True,
+                input_names=names,
+                dynamic_shapes=shapes,
+                verbose=False,
+                external_data=False,
+                **options,
+            )
         else:
             axes = {n: {0: "batch"} for n in names}
             torch.onnx.export(

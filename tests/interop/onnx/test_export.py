@@ -258,9 +258,15 @@ def test_every_op_of_a_net_that_predicts_is_in_the_table_or_named():
     """Left out are ops of a training step alone (gradients, updates, losses), composite ones, whose parts are written,
     and constants."""
     told = walker.inexpressible_ops()
-    missing = [name for name, op in OPS.items()
-               if hasattr(op, "is_composite") and not op.is_composite and not _is_for_training(name)
-               and not walker.keeps_op(name, 18) and name not in told]  # fmt: skip
+    missing = [
+        name
+        for name, op in OPS.items()
+        if hasattr(op, "is_composite")
+        and not op.is_composite
+        and not _is_for_training(name)
+        and not walker.keeps_op(name, 18)
+        and name not in told
+    ]
     assert missing == []
     assert all(reason for reason in told.values())
 

@@ -44,9 +44,10 @@ def test_recurrent_nodes_with_first_states(tmp_path, kind, gates, direction, aft
         pytest.skip("GRU alone has two forms of the reset gate")
     ways, units = 1 + (direction == "bidirectional"), 4
     weights = {
-        "w": RNG.standard_normal((ways, gates * units, 3)), "r": RNG.standard_normal((ways, gates * units, units)),
+        "w": RNG.standard_normal((ways, gates * units, 3)),
+        "r": RNG.standard_normal((ways, gates * units, units)),
         "b": RNG.standard_normal((ways, 2 * gates * units)),
-    }  # fmt: skip
+    }
     attributes = {"linear_before_reset": after} if kind == "GRU" else {}
     states = ["h"] + ["c"] * (kind == "LSTM")
     one = node(
@@ -68,8 +69,14 @@ def test_resize(tmp_path, mode, coordinates, antialias):
         pytest.skip("the nearest element has no kernel that is widened")
     x = RNG.standard_normal((2, 2, 7, 9)).astype(np.float32)
     for number, size in enumerate(([4, 5], [14, 27], [7, 4])):
-        one = node("Resize", ["x", "", "", "s"], ["y"], mode=mode, antialias=antialias,
-                   coordinate_transformation_mode=coordinates)  # fmt: skip
+        one = node(
+            "Resize",
+            ["x", "", "", "s"],
+            ["y"],
+            mode=mode,
+            antialias=antialias,
+            coordinate_transformation_mode=coordinates,
+        )
         sizes = {"s": np.array([2, 2, *size])}
         path = save(make_model([one], {"x": [2, 2, 7, 9]}, ["y"], sizes), tmp_path / f"{number}.onnx")
         assert_same_outputs(path, [x])

@@ -92,8 +92,14 @@ def test_through_pytorch_and_its_exporter(name: str, dynamo: bool, tmp_path: Pat
     tensors = tuple(map(torch.from_numpy, inputs.values()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(net, tensors, str(tmp_path / "net.onnx"), dynamo=dynamo, input_names=list(inputs),
-                          **({"verbose": False, "external_data": False} if dynamo else {}))  # fmt: skip
+        torch.onnx.export(
+            net,
+            tensors,
+            str(tmp_path / "net.onnx"),
+            dynamo=dynamo,
+            input_names=list(inputs),
+            **({"verbose": False, "external_data": False} if dynamo else {}),
+        )
     again = _read_back(tmp_path / "net.onnx")
     renamed = dict(zip(again.inputs, inputs.values(), strict=True))
     assert_same(predictions(model, inputs), predictions(again, renamed), 1e-4)

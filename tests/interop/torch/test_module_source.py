@@ -167,9 +167,16 @@ def test_a_name_never_becomes_code(name: str, tmp_path: Path):
         Dense { name: "c"  units: 4 }  Dense { name: "d"  units: 2 }
     """).net
     swap = {"g/a": f"{name}/a", "g/b": f"{name}/b", "c": name, "d": "d", "x": f"{name} input"}
-    nodes = tuple(replace(n, name=swap[n.name], layer=n.layer.__class__(**_fields(n.layer)),
-                          bottoms=tuple(swap[b] for b in n.bottoms), tops=tuple(swap[t] for t in n.tops))
-                  for n in net.nodes)  # fmt: skip
+    nodes = tuple(
+        replace(
+            n,
+            name=swap[n.name],
+            layer=n.layer.__class__(**_fields(n.layer)),
+            bottoms=tuple(swap[b] for b in n.bottoms),
+            tops=tuple(swap[t] for t in n.tops),
+        )
+        for n in net.nodes
+    )
     hostile = replace(net, name=name, nodes=nodes, outputs=("d",), inputs=(replace(net.inputs[0], name=swap["x"]),))
     rng = np.random.default_rng(0)
     sizes = {f"{name}/a": (3, 3), f"{name}/b": (3, 4), name: (4, 4), "d": (4, 2)}

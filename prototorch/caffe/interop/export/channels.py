@@ -23,8 +23,12 @@ def _axes(site: ExportSite) -> dict[str, Any]:
 @exports(layers.Scale)
 def _scale(site: ExportSite) -> None:
     layer: Any = site.layer
-    param = make_message("ScaleParameter", **_axes(site), bias_term=True if layer.use_bias else None,
-                         bias_filler=filler(layer.bias_initializer) if layer.use_bias else None)  # fmt: skip
+    param = make_message(
+        "ScaleParameter",
+        **_axes(site),
+        bias_term=True if layer.use_bias else None,
+        bias_filler=filler(layer.bias_initializer) if layer.use_bias else None,
+    )
     blobs = [site.weights[name] for name in ("scale", "bias") if name in site.weights]
     site.add("Scale", blobs=blobs, in_place=True, scale_param=param)
 
@@ -41,9 +45,12 @@ def _batch_norm(site: ExportSite) -> None:
     layer: Any = site.layer
     if layer.axis % len(site.input_shapes[0]) != 1:
         site.fail(f"its axis is {layer.axis}; Caffe's BatchNorm normalizes along axis 1")
-    param = make_message("BatchNormParameter", eps=layer.epsilon if layer.epsilon != 1e-5 else None,
-                         moving_average_fraction=layer.momentum if layer.momentum != 0.999 else None,
-                         use_global_stats=_GLOBAL_STATS[layer.batch_statistics])  # fmt: skip
+    param = make_message(
+        "BatchNormParameter",
+        eps=layer.epsilon if layer.epsilon != 1e-5 else None,
+        moving_average_fraction=layer.momentum if layer.momentum != 0.999 else None,
+        use_global_stats=_GLOBAL_STATS[layer.batch_statistics],
+    )
     total = site.weights.get("moving_weight", np.ones(1, np.float32))
     blobs = [site.weights["moving_mean"], site.weights["moving_variance"], total]
     site.add("BatchNorm", blobs=blobs, batch_norm_param=param)
@@ -62,9 +69,12 @@ def _mvn(site: ExportSite) -> None:
     axes = sorted(axis % rank for axis in layer.axis)
     if rank != 4 or axes not in ([1, 2, 3], [2, 3]):
         site.fail(f"its axes are {axes} of {rank}; Caffe's MVN normalizes images over [2, 3] or [1, 2, 3]")
-    param = make_message("MVNParameter", across_channels=True if len(axes) == 3 else None,
-                         normalize_variance=None if layer.normalize_variance else False,
-                         eps=layer.epsilon if layer.epsilon != 1e-9 else None)  # fmt: skip
+    param = make_message(
+        "MVNParameter",
+        across_channels=True if len(axes) == 3 else None,
+        normalize_variance=None if layer.normalize_variance else False,
+        eps=layer.epsilon if layer.epsilon != 1e-9 else None,
+    )
     site.add("MVN", mvn_param=param)
 
 

@@ -38,8 +38,12 @@ def _fixed_power(site: ExportSite) -> None:
 
 
 def _add_power(site: ExportSite, power: float = 1.0, scale: float = 1.0, shift: float = 0.0) -> None:
-    param = make_message("PowerParameter", power=power if power != 1 else None, scale=scale if scale != 1 else None,
-                         shift=shift if shift != 0 else None)  # fmt: skip
+    param = make_message(
+        "PowerParameter",
+        power=power if power != 1 else None,
+        scale=scale if scale != 1 else None,
+        shift=shift if shift != 0 else None,
+    )
     site.add("Power", in_place=True, power_param=param)
 
 
@@ -107,11 +111,17 @@ def _prelu(site: ExportSite) -> None:
     alpha = site.weights["alpha"]
     channels = site.input_shapes[0][1]
     if alpha.size not in (1, channels) or (alpha.size != 1 and alpha.shape[0] != channels):
-        site.fail(f"alpha has the shape {list(alpha.shape)}; Caffe's PReLU has one for each channel, or one for all: "
-                  "shared_axes says which axes share it")  # fmt: skip
+        site.fail(
+            f"alpha has the shape {list(alpha.shape)}; Caffe's PReLU has one for each channel, or one for all: "
+            "shared_axes says which axes share it"
+        )
     param = make_message("PReLUParameter", channel_shared=True if alpha.size == 1 and channels != 1 else None)
-    site.add("PReLU", blobs=[alpha.reshape(() if alpha.size == 1 and channels != 1 else -1)], in_place=True,
-             prelu_param=param)  # fmt: skip
+    site.add(
+        "PReLU",
+        blobs=[alpha.reshape(() if alpha.size == 1 and channels != 1 else -1)],
+        in_place=True,
+        prelu_param=param,
+    )
 
 
 @exports(layers.Softmax)
@@ -160,5 +170,9 @@ def _eltwise(site: ExportSite) -> None:
         coeff = [1.0, -1.0]
     elif isinstance(layer, layers.Average):
         coeff = [1.0 / count] * count
-    site.add("Eltwise", eltwise_param=make_message("EltwiseParameter", coeff=coeff,
-             operation=operation if operation != "SUM" else None))  # fmt: skip
+    site.add(
+        "Eltwise",
+        eltwise_param=make_message(
+            "EltwiseParameter", coeff=coeff, operation=operation if operation != "SUM" else None
+        ),
+    )

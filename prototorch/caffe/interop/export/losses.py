@@ -18,8 +18,11 @@ def _add_loss(site: ExportSite, type_name: str, num_tops: int = 1, **params: Any
 
 def _loss_param(layer: Any, default: str) -> Message:
     normalization = layer.normalization.upper()
-    return make_message("LossParameter", ignore_label=layer.ignore_class,
-                        normalization=normalization if normalization != default else None)  # fmt: skip
+    return make_message(
+        "LossParameter",
+        ignore_label=layer.ignore_class,
+        normalization=normalization if normalization != default else None,
+    )
 
 
 def _check_floor(site: ExportSite, floor: float) -> None:
@@ -53,8 +56,9 @@ def _infogain(site: ExportSite) -> None:
         site.fail("Caffe reads its matrix from a file; make it a third input")
     _check_floor(site, _LOG_THRESHOLD)
     param = make_message("InfogainLossParameter", axis=_axis(layer))
-    _add_loss(site, "InfogainLoss", layer.output_count(), infogain_loss_param=param,
-              loss_param=_loss_param(layer, "VALID"))  # fmt: skip
+    _add_loss(
+        site, "InfogainLoss", layer.output_count(), infogain_loss_param=param, loss_param=_loss_param(layer, "VALID")
+    )
 
 
 @exports(layers.SigmoidCrossentropyLoss)
@@ -70,8 +74,11 @@ def _euclidean(site: ExportSite) -> None:
 @exports(layers.HingeLoss)
 def _hinge(site: ExportSite) -> None:
     layer: Any = site.layer
-    _add_loss(site, "HingeLoss", hinge_loss_param=make_message(
-        "HingeLossParameter", norm="L2" if layer.norm == "l2" else None))  # fmt: skip
+    _add_loss(
+        site,
+        "HingeLoss",
+        hinge_loss_param=make_message("HingeLossParameter", norm="L2" if layer.norm == "l2" else None),
+    )
 
 
 @exports(layers.MultinomialLogisticLoss)
@@ -85,14 +92,19 @@ def _contrastive(site: ExportSite) -> None:
     layer: Any = site.layer
     if not layer.legacy_version and layer.gradient_epsilon != 1e-4:
         site.fail("Caffe adds 1e-4 to the distance in the gradient; write gradient_epsilon: 1e-4")
-    param = make_message("ContrastiveLossParameter", margin=layer.margin,
-                         legacy_version=True if layer.legacy_version else None)  # fmt: skip
+    param = make_message(
+        "ContrastiveLossParameter", margin=layer.margin, legacy_version=True if layer.legacy_version else None
+    )
     _add_loss(site, "ContrastiveLoss", contrastive_loss_param=param)
 
 
 @exports(layers.ClassAccuracy)
 def _accuracy(site: ExportSite) -> None:
     layer: Any = site.layer
-    param = make_message("AccuracyParameter", top_k=layer.top_k if layer.top_k != 1 else None, axis=_axis(layer),
-                         ignore_label=layer.ignore_class)  # fmt: skip
+    param = make_message(
+        "AccuracyParameter",
+        top_k=layer.top_k if layer.top_k != 1 else None,
+        axis=_axis(layer),
+        ignore_label=layer.ignore_class,
+    )
     site.add("Accuracy", num_tops=layer.output_count(), accuracy_param=param)

@@ -73,17 +73,30 @@ class _NetExport:
         """The Input layer of an input."""
         shape = Message("BlobShape", dim=list(self.trace.values[name].shape))
         self.blobs[name] = self.new_name(name)
-        return Message("LayerParameter", name=self.blobs[name], type="Input", top=[self.blobs[name]],
-                       input_param=Message("InputParameter", shape=[shape]))  # fmt: skip
+        return Message(
+            "LayerParameter",
+            name=self.blobs[name],
+            type="Input",
+            top=[self.blobs[name]],
+            input_param=Message("InputParameter", shape=[shape]),
+        )
 
     def export_node(self, node: LayerNode) -> list[Message]:
         """The layers of Caffe for one of ours; a layer that it does not have goes to the report."""
         export = find_exporter(type(node.layer))
         kind = type(node.layer).__name__
         bottoms = tuple(self.blobs.get(b, b) for b in node.bottoms)
-        site = ExportSite(node.layer, node.name, bottoms, self.shapes(node.bottoms), self.shapes(node.tops),
-                          self.weights_of(node), self.new_name, self.may_overwrite(node),
-                          tuple(self.readers(node.tops)))  # fmt: skip
+        site = ExportSite(
+            node.layer,
+            node.name,
+            bottoms,
+            self.shapes(node.bottoms),
+            self.shapes(node.tops),
+            self.weights_of(node),
+            self.new_name,
+            self.may_overwrite(node),
+            tuple(self.readers(node.tops)),
+        )
         try:
             if export is None:
                 raise NotExpressibleError("Caffe has no such layer")
@@ -100,10 +113,15 @@ class _NetExport:
         """Layers for outputs that layers read: of those, which Caffe does not count as outputs, a copy is one."""
         read = [value for value in dict.fromkeys(self.net.outputs) if self.readings[value]]
         return [
-            Message("LayerParameter", name=self.new_name(f"{value}_output"), type="Split", bottom=[self.blobs[value]],
-                    top=[f"{value}_output"])
+            Message(
+                "LayerParameter",
+                name=self.new_name(f"{value}_output"),
+                type="Split",
+                bottom=[self.blobs[value]],
+                top=[f"{value}_output"],
+            )
             for value in read
-        ]  # fmt: skip
+        ]
 
     def may_overwrite(self, node: LayerNode) -> bool:
         """Whether the node alone reads its first bottom."""

@@ -23,8 +23,10 @@ def check_last_windows(site: ExportSite, size: Sequence[int], kernel: Sequence[i
     """Refuse windows without padding, rounded up, of which Caffe would have one more, wholly outside of the image."""
     for n, k, s in zip(size, kernel, strides, strict=True):
         if -(-(n - k) // s) * s >= n:
-            site.fail(f"with stride {s} and window {k} Caffe has one more window of the {n} elements, outside of them;"
-                      " ceil_mode: false")  # fmt: skip
+            site.fail(
+                f"with stride {s} and window {k} Caffe has one more window of the {n} elements, outside of them;"
+                " ceil_mode: false"
+            )
 
 
 @exports(layers.MaxPooling2D, layers.AveragePooling2D)
@@ -42,8 +44,12 @@ def _pooling(site: ExportSite) -> None:
     if layer.ceil_mode and not any(pads):
         check_last_windows(site, size, kernel, strides)
     fields = {**_sizes("kernel", kernel), **_sizes("stride", strides, 1), **_sizes("pad", tuple(pads), 0)}
-    param = make_message("PoolingParameter", pool="MAX" if is_max else "AVE",
-                         round_mode=None if layer.ceil_mode or is_exact else "FLOOR", **fields)  # fmt: skip
+    param = make_message(
+        "PoolingParameter",
+        pool="MAX" if is_max else "AVE",
+        round_mode=None if layer.ceil_mode or is_exact else "FLOOR",
+        **fields,
+    )
     site.add("Pooling", pooling_param=param, num_tops=1 + (is_max and layer.return_indices))
 
 

@@ -61,9 +61,16 @@ def _conv(site: ExportSite) -> None:
     layer: Any = site.layer
     size = site.input_shapes[0][layer.batch_axes + 1 :]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
-    param = _conv_param(site, layer, layer.filters, layer.groups, symmetric_pads(site, padding),
-                        axis=_axis(layer), weight_filler=filler(layer.kernel_initializer),
-                        bias_filler=filler(layer.bias_initializer))  # fmt: skip
+    param = _conv_param(
+        site,
+        layer,
+        layer.filters,
+        layer.groups,
+        symmetric_pads(site, padding),
+        axis=_axis(layer),
+        weight_filler=filler(layer.kernel_initializer),
+        bias_filler=filler(layer.bias_initializer),
+    )
     site.add("Convolution", blobs=_blobs(site, "kernel", "bias"), convolution_param=param)
     site.add_activation(layer.activation)
 
@@ -73,9 +80,15 @@ def _depthwise(site: ExportSite) -> None:
     layer: Any = site.layer
     channels, size = site.input_shapes[0][1], site.input_shapes[0][2:]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
-    param = _conv_param(site, layer, channels * layer.depth_multiplier, channels, symmetric_pads(site, padding),
-                        weight_filler=filler(layer.depthwise_initializer),
-                        bias_filler=filler(layer.bias_initializer))  # fmt: skip
+    param = _conv_param(
+        site,
+        layer,
+        channels * layer.depth_multiplier,
+        channels,
+        symmetric_pads(site, padding),
+        weight_filler=filler(layer.depthwise_initializer),
+        bias_filler=filler(layer.bias_initializer),
+    )
     site.add("Convolution", blobs=_blobs(site, "kernel", "bias"), convolution_param=param)
     site.add_activation(layer.activation)
 
@@ -85,14 +98,24 @@ def _separable(site: ExportSite) -> None:
     layer: Any = site.layer
     channels, size = site.input_shapes[0][1], site.input_shapes[0][2:]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
-    param = _conv_param(site, layer, channels * layer.depth_multiplier, channels, symmetric_pads(site, padding),
-                        weight_filler=filler(layer.depthwise_initializer))  # fmt: skip
+    param = _conv_param(
+        site,
+        layer,
+        channels * layer.depth_multiplier,
+        channels,
+        symmetric_pads(site, padding),
+        weight_filler=filler(layer.depthwise_initializer),
+    )
     param["bias_term"] = False
     site.add("Convolution", "depthwise", blobs=_blobs(site, "depthwise_kernel"), convolution_param=param)
-    pointwise = make_message("ConvolutionParameter", num_output=layer.filters, kernel_size=[1],
-                             bias_term=None if "bias" in site.weights else False,
-                             weight_filler=filler(layer.pointwise_initializer),
-                             bias_filler=filler(layer.bias_initializer))  # fmt: skip
+    pointwise = make_message(
+        "ConvolutionParameter",
+        num_output=layer.filters,
+        kernel_size=[1],
+        bias_term=None if "bias" in site.weights else False,
+        weight_filler=filler(layer.pointwise_initializer),
+        bias_filler=filler(layer.bias_initializer),
+    )
     site.add("Convolution", blobs=_blobs(site, "pointwise_kernel", "bias"), convolution_param=pointwise)
     site.add_activation(layer.activation)
 
@@ -109,11 +132,20 @@ def _conv_transpose(site: ExportSite) -> None:
     spread = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, sides, strict=True)
     theirs = [(n - 1) * stride + dilation * (k - 1) + 1 - 2 * pad for n, k, stride, dilation, pad in spread]
     if theirs != list(sizes):
-        site.fail(f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {theirs}: output_padding is none"
-                  " of its fields")  # fmt: skip
-    param = _conv_param(site, layer, layer.filters, layer.groups, sides,
-                        axis=_axis(layer), weight_filler=filler(layer.kernel_initializer),
-                        bias_filler=filler(layer.bias_initializer))  # fmt: skip
+        site.fail(
+            f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {theirs}: output_padding is none"
+            " of its fields"
+        )
+    param = _conv_param(
+        site,
+        layer,
+        layer.filters,
+        layer.groups,
+        sides,
+        axis=_axis(layer),
+        weight_filler=filler(layer.kernel_initializer),
+        bias_filler=filler(layer.bias_initializer),
+    )
     site.add("Deconvolution", blobs=_blobs(site, "kernel", "bias"), convolution_param=param)
     site.add_activation(layer.activation)
 
@@ -124,10 +156,14 @@ def _dense(site: ExportSite) -> None:
     axis = len(site.input_shapes[0]) - 1
     if axis == 0:
         site.fail("its input has no axis but the batch")
-    param = make_message("InnerProductParameter", num_output=layer.units, axis=axis if axis != 1 else None,
-                         bias_term=None if "bias" in site.weights else False,
-                         weight_filler=filler(layer.kernel_initializer, unit_axis=1),
-                         bias_filler=filler(layer.bias_initializer))  # fmt: skip
+    param = make_message(
+        "InnerProductParameter",
+        num_output=layer.units,
+        axis=axis if axis != 1 else None,
+        bias_term=None if "bias" in site.weights else False,
+        weight_filler=filler(layer.kernel_initializer, unit_axis=1),
+        bias_filler=filler(layer.bias_initializer),
+    )
     blobs = [site.weights["kernel"].T, *_blobs(site, "bias")]
     site.add("InnerProduct", blobs=blobs, inner_product_param=param)
     site.add_activation(layer.activation)
@@ -136,6 +172,11 @@ def _dense(site: ExportSite) -> None:
 @exports(layers.Embedding)
 def _embedding(site: ExportSite) -> None:
     layer: Any = site.layer
-    param = make_message("EmbedParameter", num_output=layer.output_dim, input_dim=layer.input_dim, bias_term=False,
-                         weight_filler=filler(layer.embeddings_initializer))  # fmt: skip
+    param = make_message(
+        "EmbedParameter",
+        num_output=layer.output_dim,
+        input_dim=layer.input_dim,
+        bias_term=False,
+        weight_filler=filler(layer.embeddings_initializer),
+    )
     site.add("Embed", blobs=_blobs(site, "embeddings"), embed_param=param)

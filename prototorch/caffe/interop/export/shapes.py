@@ -48,9 +48,12 @@ def _slice(site: ExportSite) -> None:
         if not bounds:
             continue
         last = number == len(layer.axes) - 1
-        made = site.add("Slice", "" if last else f"axis{axis}", num_tops=len(bounds) + 1,
-                        slice_param=make_message("SliceParameter", axis=axis if axis != 1 else None,
-                                                 slice_point=bounds))  # fmt: skip
+        made = site.add(
+            "Slice",
+            "" if last else f"axis{axis}",
+            num_tops=len(bounds) + 1,
+            slice_param=make_message("SliceParameter", axis=axis if axis != 1 else None, slice_point=bounds),
+        )
         tops = list(made["top"])
         kept = tops.pop([0, *bounds].index(start))
         site.layers.append(Message("LayerParameter", name=f"{made['name']}_silence", type="Silence", bottom=tops))
@@ -94,6 +97,13 @@ def _upsampling(site: ExportSite) -> None:
         site.fail(f"interpolation: {layer.interpolation}: only nearest is a Deconvolution of ones")
     channels = site.input_shapes[0][1]
     sizes = list(layer.size)
-    param = Message("ConvolutionParameter", num_output=channels, group=channels, bias_term=False, kernel_size=sizes,
-                    stride=sizes, weight_filler=Message("FillerParameter", type="constant", value=1.0))  # fmt: skip
+    param = Message(
+        "ConvolutionParameter",
+        num_output=channels,
+        group=channels,
+        bias_term=False,
+        kernel_size=sizes,
+        stride=sizes,
+        weight_filler=Message("FillerParameter", type="constant", value=1.0),
+    )
     site.add("Deconvolution", blobs=[np.ones((channels, 1, *sizes), np.float32)], frozen=True, convolution_param=param)

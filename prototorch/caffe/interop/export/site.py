@@ -111,8 +111,16 @@ class ExportSite:
         below = f"{prefix}/"
         weights = {n.removeprefix(below): a for n, a in self.weights.items() if n.startswith(below)}
         kind = type(activation).__name__.lower()
-        inner = ExportSite(activation, f"{self.name}_{kind}", self.tops, self.output_shapes[:1], self.output_shapes[:1],
-                           weights, self.new_name, True)  # fmt: skip
+        inner = ExportSite(
+            activation,
+            f"{self.name}_{kind}",
+            self.tops,
+            self.output_shapes[:1],
+            self.output_shapes[:1],
+            weights,
+            self.new_name,
+            True,
+        )
         export(inner)
         self.layers += inner.layers
         self.tops = inner.tops

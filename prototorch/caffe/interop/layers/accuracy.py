@@ -17,8 +17,12 @@ def _accuracy(site: CaffeSite) -> None:
     axis = site.canonical_axis(param["axis"], param)
     positions = (*x[:axis], *x[axis + 1 :])
     if prod(labels) != prod(positions):
-        site.fail(f"it has {prod(labels)} labels {list(labels)} for {prod(positions)} predictions: {list(x)} with the "
-                  f"classes along axis {axis} needs labels {list(positions)}", site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"it has {prod(labels)} labels {list(labels)} for {prod(positions)} predictions: {list(x)} with the "
+            f"classes along axis {axis} needs labels {list(positions)}",
+            site.layer,
+            "bottom",
+        )
     if param["top_k"] > x[axis]:
         site.fail(f"top_k {param['top_k']} exceeds the {x[axis]} classes", param, "top_k")
     layer = ClassAccuracy(

@@ -30,8 +30,11 @@ def _convolution(site: CaffeSite) -> None:
     """The same kernel on each bottom, which gives one top. The axes before ``axis`` count as the batch."""
     site.check_counts((1, None), (1, None))
     if len(site.bottoms) != site.num_tops:
-        site.fail(f"it has {len(site.bottoms)} bottoms and {site.num_tops} tops; expected as many tops as bottoms",
-                  site.layer, "top")  # fmt: skip
+        site.fail(
+            f"it has {len(site.bottoms)} bottoms and {site.num_tops} tops; expected as many tops as bottoms",
+            site.layer,
+            "top",
+        )
     site.check_same_shapes(site.bottoms, "its bottoms")
     param, shape = site.layer["convolution_param"], site.bottom_shapes[0]
     axis = site.canonical_axis(param["axis"], param)
@@ -75,8 +78,9 @@ def _check_channels(site: CaffeSite) -> tuple[int, int, int]:
     if groups < 1:
         site.fail("group must be at least 1, not 0", param, "group")
     if channels % groups:
-        site.fail(f"the {channels} channels of its input {list(shape)} do not divide into {groups} groups", param,
-                  "group")  # fmt: skip
+        site.fail(
+            f"the {channels} channels of its input {list(shape)} do not divide into {groups} groups", param, "group"
+        )
     if filters % groups:
         site.fail(f"num_output {filters} does not divide into {groups} groups", param, "num_output")
     return filters, groups, channels

@@ -16,8 +16,10 @@ def _crop(site: CaffeSite) -> None:
     if len(offsets) > 1 and len(offsets) != count:
         site.fail(
             f"it has {len(offsets)} offsets; expected 1, or one for each of the {count} axes of {list(shape)} from "
-            f"axis {axis} on", param, "offset",
-        )  # fmt: skip
+            f"axis {axis} on",
+            param,
+            "offset",
+        )
     if len(like) != len(shape):
         site.fail(f"its bottoms must have as many axes, not {list(shape)} and {list(like)}", site.layer, "bottom")
     each = (offsets or [0]) * (count if len(offsets) < 2 else 1)
@@ -25,6 +27,8 @@ def _crop(site: CaffeSite) -> None:
         if offset + like[i] > shape[i]:
             site.fail(
                 f"a crop of {like[i]} elements from {offset} on is not inside axis {i} of {list(shape)}; its size "
-                f"is that of {list(like)}", param, "offset",
-            )  # fmt: skip
+                f"is that of {list(like)}",
+                param,
+                "offset",
+            )
     site.add(CropLike(axis=axis, offsets=offsets or [0]))

@@ -11,8 +11,11 @@ from prototorch.caffe.text.message import Message
 from prototorch.layers.base import Layer
 
 _FIXED = {
-    "AbsVal": layers.Abs, "BNLL": layers.Softplus, "Sigmoid": layers.Sigmoid, "TanH": layers.Tanh,
-}  # fmt: skip
+    "AbsVal": layers.Abs,
+    "BNLL": layers.Softplus,
+    "Sigmoid": layers.Sigmoid,
+    "TanH": layers.Tanh,
+}
 
 
 @translator(*_FIXED)

@@ -30,8 +30,9 @@ def filler_initializer(
     make = _FILLERS.get(filler["type"])
     if make is None:
         hint = did_you_mean(filler["type"], _FILLERS)
-        site.fail(f"Caffe has no filler {filler['type']!r}; there are {', '.join(sorted(_FILLERS))}.{hint}", filler,
-                  "type")  # fmt: skip
+        site.fail(
+            f"Caffe has no filler {filler['type']!r}; there are {', '.join(sorted(_FILLERS))}.{hint}", filler, "type"
+        )
     if filler["sparse"] != -1 and filler["type"] != "gaussian":
         site.fail(f"sparse is for gaussian fillers; this is a {filler['type']} filler", filler, "sparse")
     return make(site, filler, blob, fans or compute_fans(blob), unit_axis)
@@ -47,8 +48,11 @@ def _constant(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: 
 def _uniform(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     low, high = shortest(filler["min"]), shortest(filler["max"])
     if not low <= high:
-        site.fail(f"a uniform filler's min must not be above its max, but min is {low:g} and max is {high:g}", filler,
-                  "min" if filler.has("min") else "max")  # fmt: skip
+        site.fail(
+            f"a uniform filler's min must not be above its max, but min is {low:g} and max is {high:g}",
+            filler,
+            "min" if filler.has("min") else "max",
+        )
     return initializers.RandomUniform(minval=low, maxval=high)
 
 
@@ -62,8 +66,10 @@ def _gaussian(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: 
     if not 0 <= sparse <= units:
         site.fail(
             f"sparse is the mean number of weights of an input that are not 0, from 0 to the {units} units of the "
-            f"blob {list(blob)}, or -1; not {sparse}", filler, "sparse",
-        )  # fmt: skip
+            f"blob {list(blob)}, or -1; not {sparse}",
+            filler,
+            "sparse",
+        )
     return initializers.SparseNormal(mean=mean, stddev=stddev, density=sparse / units)
 
 

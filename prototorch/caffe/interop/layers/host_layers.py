@@ -24,16 +24,26 @@ def _filter(site: CaffeSite) -> None:
     """The samples whose selector, the last bottom, is not 0. How many there are is known when it runs."""
     site.check_counts((2, None), (1, None))
     if site.num_tops != len(site.bottoms) - 1:
-        site.fail(f"it has {len(site.bottoms)} bottoms and {site.num_tops} tops, but the tops must be one fewer: the "
-                  "last bottom selects", site.layer, "top")  # fmt: skip
+        site.fail(
+            f"it has {len(site.bottoms)} bottoms and {site.num_tops} tops, but the tops must be one fewer: the "
+            "last bottom selects",
+            site.layer,
+            "top",
+        )
     *shapes, selector = site.bottom_shapes
     if not selector or any(size != 1 for size in selector[1:]):
-        site.fail(f"the selector, the last bottom, must have the shape [samples, 1, ...], not {list(selector)}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"the selector, the last bottom, must have the shape [samples, 1, ...], not {list(selector)}",
+            site.layer,
+            "bottom",
+        )
     for shape in shapes:
         if shape[:1] != selector[:1]:
-            site.fail(f"the bottoms must have as many samples as the selector ({selector[0]}), not {list(shape)}",
-                      site.layer, "bottom")  # fmt: skip
+            site.fail(
+                f"the bottoms must have as many samples as the selector ({selector[0]}), not {list(shape)}",
+                site.layer,
+                "bottom",
+            )
     site.add_inputs("host", list(shapes))
 
 
@@ -45,8 +55,11 @@ def _hdf5_output(site: CaffeSite) -> None:
     if len(first) > 4 or len(second) > 4:
         site.fail(f"its bottoms have at most 4 axes, not {list(first)} and {list(second)}", site.layer, "bottom")
     if (first or (1,))[0] != (second or (1,))[0]:
-        site.fail(f"its bottoms must have the same number of samples, not {list(first)} and {list(second)}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its bottoms must have the same number of samples, not {list(first)} and {list(second)}",
+            site.layer,
+            "bottom",
+        )
     if not site.layer["hdf5_output_param"]["file_name"]:
         site.fail("hdf5_output_param needs the field file_name", site.layer, "hdf5_output_param")
     site.kind = "host"
@@ -64,6 +77,7 @@ def _python(site: CaffeSite) -> None:
             f"it runs the class {param['layer']!r} of the Python module {param['module']!r}. A net file is not "
             "trusted to run code: where this one is, allow it, by Net(..., allow_python=True), "
             "pt.caffe.allow_python() or --allow-python",
-            site.layer, "type",
-        )  # fmt: skip
+            site.layer,
+            "type",
+        )
     site.add_inputs("host", list(site.host_shapes(site.layer, site.bottom_shapes)))

@@ -31,8 +31,11 @@ def read_infogain_matrix(site: CaffeSite, classes: int) -> list[float]:
     except (DataError, ProtobufError, OSError) as error:
         site.fail(f"the matrix {param['source']!r}: {error}", param, "source")
     if values.size != classes * classes:
-        site.fail(f"the matrix {param['source']!r} has {values.size} elements; {classes} classes need {classes} x "
-                  f"{classes}", param, "source")  # fmt: skip
+        site.fail(
+            f"the matrix {param['source']!r} has {values.size} elements; {classes} classes need {classes} x {classes}",
+            param,
+            "source",
+        )
     return [float(v) for v in values]
 
 

@@ -45,8 +45,11 @@ def _infogain(site: CaffeSite) -> None:
     if site.num_tops == 2 and len(site.layer["loss_weight"]) != 2:
         site.fail("with two tops it needs two loss_weight fields", site.layer, "loss_weight")
     if site.layer["loss_param"].has("normalize"):
-        site.fail("normalize is not a field of this layer's loss_param; write normalization", site.layer["loss_param"],
-                  "normalize")  # fmt: skip
+        site.fail(
+            "normalize is not a field of this layer's loss_param; write normalization",
+            site.layer["loss_param"],
+            "normalize",
+        )
     param = site.layer["infogain_loss_param"]
     axis = site.canonical_axis(param["axis"], param)
     _check_labels(site, axis)
@@ -57,8 +60,11 @@ def _infogain(site: CaffeSite) -> None:
             site.fail("it needs the matrix H: infogain_loss_param { source: ... }, or a third bottom")
         matrix = read_infogain_matrix(site, classes)
     elif prod(site.bottom_shapes[2]) != classes * classes:
-        site.fail(f"H has the shape {list(site.bottom_shapes[2])}; {classes} classes need {classes} x {classes} "
-                  "elements", site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"H has the shape {list(site.bottom_shapes[2])}; {classes} classes need {classes} x {classes} elements",
+            site.layer,
+            "bottom",
+        )
     layer = InfogainLoss(
         axis=axis,
         ignore_class=_ignore_label(site),
@@ -106,8 +112,11 @@ def _multinomial_logistic(site: CaffeSite) -> None:
     _start_loss(site)
     labels = site.bottom_shapes[1]
     if prod(labels[1:]) != 1 or len(labels) > 4:
-        site.fail(f"its labels must have the shape [{labels[0]}] or [{labels[0]}, 1, 1, 1], not {list(labels)}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its labels must have the shape [{labels[0]}] or [{labels[0]}, 1, 1, 1], not {list(labels)}",
+            site.layer,
+            "bottom",
+        )
     site.add(MultinomialLogisticLoss(min_probability=LOG_THRESHOLD))
 
 
@@ -117,8 +126,12 @@ def _contrastive(site: CaffeSite) -> None:
     a, b, labels = site.bottom_shapes
     for shape in (a, b):
         if len(shape) > 4 or prod(shape[2:]) != 1:
-            site.fail(f"its bottoms must be vectors, [{shape[0]}, channels] or [{shape[0]}, channels, 1, 1], not "
-                      f"{list(shape)}", site.layer, "bottom")  # fmt: skip
+            site.fail(
+                f"its bottoms must be vectors, [{shape[0]}, channels] or [{shape[0]}, channels, 1, 1], not "
+                f"{list(shape)}",
+                site.layer,
+                "bottom",
+            )
     if prod(a[1:]) != prod(b[1:]):
         site.fail(f"its bottoms {list(a)} and {list(b)} must have the same channels", site.layer, "bottom")
     if prod(labels) != a[0] or len(labels) > 4:
@@ -149,8 +162,10 @@ def _check_labels(site: CaffeSite, axis: int) -> None:
     if prod(labels) != prod(positions):
         site.fail(
             f"it has {prod(labels)} labels {list(labels)} for {prod(positions)} predictions: x {list(x)} with the "
-            f"classes along axis {axis} needs labels {list(positions)}", site.layer, "bottom",
-        )  # fmt: skip
+            f"classes along axis {axis} needs labels {list(positions)}",
+            site.layer,
+            "bottom",
+        )
 
 
 def _ignore_label(site: CaffeSite) -> int | None:

@@ -41,8 +41,9 @@ def _eltwise(site: CaffeSite) -> None:
     param = site.layer["eltwise_param"]
     operation, coefficients = param["operation"], [field_number(site, c) for c in param["coeff"]]
     if len(coefficients) not in (0, len(site.bottoms)):
-        site.fail(f"it has {len(coefficients)} coeff and {len(site.bottoms)} bottoms; one for each, or none", param,
-                  "coeff")  # fmt: skip
+        site.fail(
+            f"it has {len(coefficients)} coeff and {len(site.bottoms)} bottoms; one for each, or none", param, "coeff"
+        )
     if operation == "PROD" and coefficients:
         site.fail("coeff is for the operation SUM, this is PROD", param, "coeff")
     site.check_same_shapes(site.bottoms, "its bottoms")
@@ -71,8 +72,9 @@ def _slice(site: CaffeSite) -> None:
     where = f"axis {axis} of {list(site.bottom_shapes[0])}, which has {size} elements"
     if points:
         if len(points) != count - 1:
-            site.fail(f"it has {len(points)} slice_point and {count} tops, which take {count - 1}", param,
-                      "slice_point")  # fmt: skip
+            site.fail(
+                f"it has {len(points)} slice_point and {count} tops, which take {count - 1}", param, "slice_point"
+            )
         if sorted({0, *points, size}) != [0, *points, size]:
             site.fail(f"slice_point {points} must ascend between 0 and the end of {where}", param, "slice_point")
     elif size % count:

@@ -12,8 +12,9 @@ from prototorch.initializers.base import Initializer
 
 def _refuse_many_axes(site: CaffeSite) -> None:
     if len(site.bottom_shapes[0]) > 4:
-        site.fail(f"its bottom must have at most 4 axes, its shape is {list(site.bottom_shapes[0])}", site.layer,
-                  "bottom")  # fmt: skip
+        site.fail(
+            f"its bottom must have at most 4 axes, its shape is {list(site.bottom_shapes[0])}", site.layer, "bottom"
+        )
 
 
 @translator("BatchNorm")
@@ -25,8 +26,11 @@ def _batch_norm(site: CaffeSite) -> None:
         site.fail(f"its bottom must have channels as axis 1, its shape is {list(shape)}", site.layer, "bottom")
     for i, spec in enumerate(site.layer["param"]):
         if i < 3 and spec["lr_mult"] != 0:
-            site.fail(f"its blobs are statistics, which are not trained: lr_mult must be 0, not {spec['lr_mult']:g}",
-                      spec, "lr_mult")  # fmt: skip
+            site.fail(
+                f"its blobs are statistics, which are not trained: lr_mult must be 0, not {spec['lr_mult']:g}",
+                spec,
+                "lr_mult",
+            )
     uses_moving = param["use_global_stats"] if param.has("use_global_stats") else not site.is_training
     usual = uses_moving is not site.is_training
     site.add(
@@ -50,8 +54,11 @@ def _weight_axes(site: CaffeSite, param: Message, num_axes: int) -> tuple[int, t
     if num_axes < -1:
         site.fail(f"num_axes must be at least 0, or -1 for all from axis on, not {num_axes}", param, "num_axes")
     if axis + num_axes > len(shape):
-        site.fail(f"axis {axis} and num_axes {num_axes} reach beyond the {len(shape)} axes of {list(shape)}", param,
-                  "num_axes")  # fmt: skip
+        site.fail(
+            f"axis {axis} and num_axes {num_axes} reach beyond the {len(shape)} axes of {list(shape)}",
+            param,
+            "num_axes",
+        )
     return axis, shape[axis:] if num_axes == -1 else shape[axis : axis + num_axes]
 
 
@@ -62,8 +69,10 @@ def _check_second(site: CaffeSite, param: Message, what: str) -> tuple[int, tupl
     if shape[axis : axis + len(second)] != second:
         site.fail(
             f"its second bottom, the {what} {list(second)}, must have the sizes from axis {axis} on of its first, "
-            f"{list(shape)}", site.layer, "bottom",
-        )  # fmt: skip
+            f"{list(shape)}",
+            site.layer,
+            "bottom",
+        )
     return axis, second
 
 

@@ -49,18 +49,27 @@ def _recurrent(site: CaffeSite) -> None:
 def _check_shapes(site: CaffeSite, units: int, has_static: bool, exposed: int) -> None:
     x, cont, *others = site.bottom_shapes
     if len(x) < 3:
-        site.fail(f"its first bottom must have at least 3 axes (time steps, streams, ...), not {list(x)}", site.layer,
-                  "bottom")  # fmt: skip
+        site.fail(
+            f"its first bottom must have at least 3 axes (time steps, streams, ...), not {list(x)}",
+            site.layer,
+            "bottom",
+        )
     if cont != x[:2]:
-        site.fail(f"its second bottom, which says where sequences go on, must have the shape {list(x[:2])} (time "
-                  f"steps, streams), not {list(cont)}", site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its second bottom, which says where sequences go on, must have the shape {list(x[:2])} (time "
+            f"steps, streams), not {list(cont)}",
+            site.layer,
+            "bottom",
+        )
     if has_static and (len(others[0]) < 2 or others[0][0] != x[1]):
-        site.fail(f"its static bottom must have the shape [{x[1]}, ...] for {x[1]} streams, not {list(others[0])}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its static bottom must have the shape [{x[1]}, ...] for {x[1]} streams, not {list(others[0])}",
+            site.layer,
+            "bottom",
+        )
     for shape in others[len(others) - exposed :] if exposed else ():
         if shape != (1, x[1], units):
-            site.fail(f"a hidden state must have the shape {[1, x[1], units]}, not {list(shape)}", site.layer,
-                      "bottom")  # fmt: skip
+            site.fail(f"a hidden state must have the shape {[1, x[1], units]}, not {list(shape)}", site.layer, "bottom")
 
 
 @translator("LSTMUnit")
@@ -68,6 +77,10 @@ def _lstm_unit(site: CaffeSite) -> None:
     site.check_counts(3, 2)
     cell, gates, cont = site.bottom_shapes
     if len(cell) != 3 or cell[0] != 1 or gates != (*cell[:2], 4 * cell[2]) or cont != cell[:2]:
-        site.fail(f"its bottoms must have the shapes [1, N, D], [1, N, 4 D] and [1, N], not {list(cell)}, "
-                  f"{list(gates)} and {list(cont)}", site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its bottoms must have the shapes [1, N, D], [1, N, 4 D] and [1, N], not {list(cell)}, "
+            f"{list(gates)} and {list(cont)}",
+            site.layer,
+            "bottom",
+        )
     site.add(LSTMUnit(), outputs=2)

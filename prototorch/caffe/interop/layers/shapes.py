@@ -60,19 +60,26 @@ def _reshape(site: CaffeSite) -> None:
     for i, dim in enumerate(dims):
         if dim == 0:
             if start + i >= len(old):
-                site.fail(f"shape {dims} has a 0 at axis {start + i}, which the bottom {old} does not have to copy",
-                          param["shape"], "dim")  # fmt: skip
+                site.fail(
+                    f"shape {dims} has a 0 at axis {start + i}, which the bottom {old} does not have to copy",
+                    param["shape"],
+                    "dim",
+                )
             dims[i] = old[start + i]
     shape = [*old[:start], *dims, *old[end:]]
     if -1 in dims:
         others, elements = prod(n for n in shape if n != -1), prod(old)
         if others == 0 or elements % others:
-            site.fail(f"the {elements} elements of {old} do not divide by the {others} of the other sizes of {shape}",
-                      param["shape"], "dim")  # fmt: skip
+            site.fail(
+                f"the {elements} elements of {old} do not divide by the {others} of the other sizes of {shape}",
+                param["shape"],
+                "dim",
+            )
         shape[shape.index(-1)] = elements // others
     if prod(shape) != prod(old):
-        site.fail(f"the shape {shape} has {prod(shape)} elements, the bottom {old} has {prod(old)}", param["shape"],
-                  "dim")  # fmt: skip
+        site.fail(
+            f"the shape {shape} has {prod(shape)} elements, the bottom {old} has {prod(old)}", param["shape"], "dim"
+        )
     _add_reshape(site, shape)
 
 
@@ -96,8 +103,9 @@ def _tile(site: CaffeSite) -> None:
     param = site.layer["tile_param"]
     axis, tiles = site.canonical_axis(param["axis"], param), param["tiles"]
     if not param.has("tiles") or tiles < 1:
-        site.fail("tiles must be given, and at least 1" + (f", not {tiles}" if param.has("tiles") else ""), param,
-                  "tiles")  # fmt: skip
+        site.fail(
+            "tiles must be given, and at least 1" + (f", not {tiles}" if param.has("tiles") else ""), param, "tiles"
+        )
     site.add(layers.Tile(repeats=tiles, axis=axis))
 
 
@@ -105,7 +113,10 @@ def _tile(site: CaffeSite) -> None:
 def _batch_reindex(site: CaffeSite) -> None:
     site.check_counts(2, 1)
     if len(site.shape(site.bottoms[1])) != 1:
-        site.fail(f"its second bottom holds positions along one axis, its shape is {list(site.shape(site.bottoms[1]))}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its second bottom holds positions along one axis, its shape is {list(site.shape(site.bottoms[1]))}",
+            site.layer,
+            "bottom",
+        )
     (positions,) = site.add(layers.Cast(dtype="int64"), site.bottoms[1], suffix="positions")
     site.add(layers.TakeSamples(), site.bottoms[0], positions)

@@ -95,8 +95,10 @@ def _size_per_axis(
         if axes != 2:
             site.fail(
                 f"{by_letter[0]} is for 2 spatial axes, but its input {list(site.bottom_shapes[0])} has {axes} "
-                f"behind its axis; use {name}", param, by_letter[0],
-            )  # fmt: skip
+                f"behind its axis; use {name}",
+                param,
+                by_letter[0],
+            )
         return tuple(param[f"{prefix}_{letter}"] or 0 for letter in _LETTERS)
     if not stated and (default is not None or axes == 0):
         return (default or 1,) * axes if default != 0 else (0,) * axes
@@ -104,8 +106,10 @@ def _size_per_axis(
         once = f"it has {len(stated)} values of {name}" if stated else f"{name} is missing"
         site.fail(
             f"{once}; expected 1, or one for each of the {axes} spatial axes of its input "
-            f"{list(site.bottom_shapes[0])}", param, name,
-        )  # fmt: skip
+            f"{list(site.bottom_shapes[0])}",
+            param,
+            name,
+        )
     return tuple(stated) if len(stated) == axes else tuple(stated) * axes
 
 

@@ -26,8 +26,11 @@ def _check_image(site: CaffeSite) -> tuple[int, int]:
     """The rows and columns of the first bottom, which must have 4 axes."""
     shape = site.bottom_shapes[0]
     if len(shape) != 4:
-        site.fail(f"its input must have 4 axes (samples, channels, rows, columns), not {len(shape)}: {list(shape)}",
-                  site.layer, "bottom")  # fmt: skip
+        site.fail(
+            f"its input must have 4 axes (samples, channels, rows, columns), not {len(shape)}: {list(shape)}",
+            site.layer,
+            "bottom",
+        )
     return shape[2], shape[3]
 
 
@@ -101,14 +104,18 @@ def _pool_fields(site: CaffeSite, size: tuple[int, int], windows: PoolWindows) -
         if beyond > 0 and (not ceil or beyond >= s):
             site.fail(
                 f"kernel {k} exceeds the padded input size {n + 2 * p} (axis {axis} of {list(size)}); make it smaller, "
-                "or the pad or the input larger", param, name,
-            )  # fmt: skip
+                "or the pad or the input larger",
+                param,
+                name,
+            )
         last = max(-(-(n - k) // s), 0) * s
         if ceil and not has_padding and last >= n:
             site.fail(
                 f"its last window along axis {axis} of {list(size)} would start at {last}, outside of the {n} elements "
-                f"(kernel {k}, stride {s}, rounded up); write round_mode: FLOOR, which leaves it out", param, name,
-            )  # fmt: skip
+                f"(kernel {k}, stride {s}, rounded up); write round_mode: FLOOR, which leaves it out",
+                param,
+                name,
+            )
         kernel.append(min(k, n + 2 * p))
     fields: dict[str, Any] = {"pool_size": tuple(kernel), "strides": windows.stride}
     if has_padding:
@@ -143,11 +150,21 @@ def _im2col(site: CaffeSite) -> None:
     axis = site.canonical_axis(param["axis"], param)
     spatial = shape[axis + 1 :]
     if not 1 <= len(spatial) <= 3:
-        site.fail(f"its input {list(shape)} has {len(spatial)} spatial axes behind axis {axis}; 1 to 3 are supported",
-                  param, "axis")  # fmt: skip
+        site.fail(
+            f"its input {list(shape)} has {len(spatial)} spatial axes behind axis {axis}; 1 to 3 are supported",
+            param,
+            "axis",
+        )
     windows = conv_windows(site, len(spatial))
-    site.add(Unfold(kernel_size=windows.kernel, strides=windows.stride, padding=windows.pad,
-                    dilation_rate=windows.dilation, batch_axes=axis))  # fmt: skip
+    site.add(
+        Unfold(
+            kernel_size=windows.kernel,
+            strides=windows.stride,
+            padding=windows.pad,
+            dilation_rate=windows.dilation,
+            batch_axes=axis,
+        )
+    )
 
 
 @translator("LRN")

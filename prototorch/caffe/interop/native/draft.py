@@ -36,8 +36,14 @@ class NetDraft:
     def of(cls, caffe: CaffeNet, weights: Mapping[str, np.ndarray] | None) -> NetDraft:
         """The draft of a net and its weights."""
         messages = {node: layer.message for layer in caffe.layers for node in layer.nodes}
-        return cls(list(caffe.net.nodes), list(caffe.net.outputs), dict(caffe.shapes), messages,
-                   None if weights is None else dict(weights), tuple(i.name for i in caffe.net.inputs))  # fmt: skip
+        return cls(
+            list(caffe.net.nodes),
+            list(caffe.net.outputs),
+            dict(caffe.shapes),
+            messages,
+            None if weights is None else dict(weights),
+            tuple(i.name for i in caffe.net.inputs),
+        )
 
     def net(self, base: Net) -> Net:
         """The net with the inputs of another."""

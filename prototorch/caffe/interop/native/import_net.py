@@ -54,8 +54,9 @@ def _training_notes(message: Message) -> list[str]:
     kept = {layer["name"] for layer in test}
     return [
         f"left out: the layer {layer['name']} ({layer['type']}), which the phase TRAIN alone has"
-        for layer in train if layer["name"] not in kept and layer["type"] not in DATA_TYPES
-    ]  # fmt: skip
+        for layer in train
+        if layer["name"] not in kept and layer["type"] not in DATA_TYPES
+    ]
 
 
 def _read_weights(caffe: CaffeNet, path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

@@ -166,8 +166,10 @@ def _fit(solver: Message, data: Sequence[Message], notes: list[str]) -> Fit:
         transform = layer["transform_param"]
         stated = ", ".join(_stated_field(f.name, value) for f, value in transform.set_fields())
         prepared = f"; it prepares them by {stated}" if stated else ""
-        notes.append(f"the data of the layer {layer['name']} ({layer['type']}) are not converted: name yours in "
-                     f"fit {{ data {{ source }} }}{prepared}")  # fmt: skip
+        notes.append(
+            f"the data of the layer {layer['name']} ({layer['type']}) are not converted: name yours in "
+            f"fit {{ data {{ source }} }}{prepared}"
+        )
     return Fit(**fields)
 
 

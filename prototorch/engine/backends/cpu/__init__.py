@@ -17,8 +17,7 @@ for _level in native.LEVELS:
     register_level(_level, f"{__name__}.native.kernels")
 
 
-def cpu(level: str | None = None, threads: int | None = None, strict: bool = False,
-        autotune: bool = False) -> Backend:  # fmt: skip
+def cpu(level: str | None = None, threads: int | None = None, strict: bool = False, autotune: bool = False) -> Backend:
     """The CPU backend at a level: "native", "numpy", or "plain", the reference implementations.
 
     Without ``level`` the environment variable PROTOTORCH_CPU decides; without that it is "native" where native kernels

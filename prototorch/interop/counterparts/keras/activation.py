@@ -18,8 +18,9 @@ from prototorch.layers.activation import ActivationLayer
 
 def _function(layer: type[ActivationLayer], name: str, operation: str = "", **facts: Any) -> KerasRow:
     """The row of an activation that Keras has as a function alone. operation: the class of the same in keras.ops."""
-    return KerasRow(layers=(layer,), function=name, has_class=False,
-                    operations=(operation,) if operation else (), **facts)  # fmt: skip
+    return KerasRow(
+        layers=(layer,), function=name, has_class=False, operations=(operation,) if operation else (), **facts
+    )
 
 
 def _read_activation(site: Site) -> Values:

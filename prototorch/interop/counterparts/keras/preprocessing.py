@@ -22,8 +22,9 @@ def _normalization_of(layer: layers.Rescaling) -> layers.Layer:
     scale, offset = np.broadcast_arrays(np.asarray(layer.scale), np.asarray(layer.offset))
     if (scale <= 0).any():
         raise NotExpressibleError("Keras' Rescaling has one number for all channels, and no scale here is negative")
-    return layers.Normalization(mean=(-offset / scale).tolist(), variance=(1 / scale**2).tolist(),
-                                trainable=layer.trainable)  # fmt: skip
+    return layers.Normalization(
+        mean=(-offset / scale).tolist(), variance=(1 / scale**2).tolist(), trainable=layer.trainable
+    )
 
 
 def _write_rescaling(layer: layers.Rescaling, config: dict[str, Any]) -> None:

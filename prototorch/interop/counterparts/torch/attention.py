@@ -35,8 +35,10 @@ def _attention(export: TorchLayerExport) -> TorchLayer:
     def compute(t: Any, m: Any, query: Any, value: Any = None, key: Any = None) -> Any:
         value = query if value is None else value
         key = value if key is None else key
-        q, k, v = (t.let(m(name)(x).unflatten(2, (layer.num_heads, -1)).transpose(1, 2), name[0])
-                   for name, x in (("query", query), ("key", key), ("value", value)))  # fmt: skip
+        q, k, v = (
+            t.let(m(name)(x).unflatten(2, (layer.num_heads, -1)).transpose(1, 2), name[0])
+            for name, x in (("query", query), ("key", key), ("value", value))
+        )
         dropout = {"dropout_p": t.in_training(layer.dropout, 0.0)} if layer.dropout else {}
         y = t.F.scaled_dot_product_attention(q, k, v, **dropout, **causal)
         return m("attention_output")(y.transpose(1, 2).flatten(2))

@@ -127,15 +127,21 @@ def _conv_transpose(export: TorchLayerExport) -> TorchLayer:
     windows = zip(export.shape[2:], layer.kernel_size, layer.strides, layer.dilation_rate, strict=True)
     full_sizes = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in windows]
     # the end of what PyTorch's module gives, cut off evenly at both ends and with what it adds at the end
-    inside = tuple(a for a, _ in pads) if all(a + n >= size - a for (a, _), size, n in
-                                              zip(pads, full_sizes, sizes, strict=True)) else (0,) * rank  # fmt: skip
-    more = [max(size - (n - 2 * p), 0) if any(inside) else max(a + size - n, 0)
-            for (a, _), size, n, p in zip(pads, sizes, full_sizes, inside, strict=True)]  # fmt: skip
+    inside = (
+        tuple(a for a, _ in pads)
+        if all(a + n >= size - a for (a, _), size, n in zip(pads, full_sizes, sizes, strict=True))
+        else (0,) * rank
+    )
+    more = [
+        max(size - (n - 2 * p), 0) if any(inside) else max(a + size - n, 0)
+        for (a, _), size, n, p in zip(pads, sizes, full_sizes, inside, strict=True)
+    ]
     limits = [max(s, d) for s, d in zip(layer.strides, layer.dilation_rate, strict=True)]
     if any(extra >= limit for extra, limit in zip(more, limits, strict=True)):
         raise NotExpressibleError("an output that reaches further beyond its windows than a stride")
-    options = window_options(stride=layer.strides, padding=inside, output_padding=more, groups=layer.groups,
-                             dilation=layer.dilation_rate)  # fmt: skip
+    options = window_options(
+        stride=layer.strides, padding=inside, output_padding=more, groups=layer.groups, dilation=layer.dilation_rate
+    )
     kernel = plain_sizes(layer.kernel_size)
     call = _conv_call(f"ConvTranspose{rank}d", export.shape[1], layer.filters, kernel, options, layer.use_bias)
     got = [n - 2 * p + extra for n, p, extra in zip(full_sizes, inside, more, strict=True)]

@@ -69,9 +69,10 @@ def _batch_norm(export: TorchLayerExport) -> TorchLayer:
     affine = {} if layer.scale or layer.center else {"affine": False}
     kind = f"BatchNorm{max(export.rank, 1)}d"
     return single_module(
-        module_call(kind, {"num_features": export.shape[1]}, eps=layer.epsilon, momentum=round(1 - layer.momentum, 12),
-                    **affine)
-    )  # fmt: skip
+        module_call(
+            kind, {"num_features": export.shape[1]}, eps=layer.epsilon, momentum=round(1 - layer.momentum, 12), **affine
+        )
+    )
 
 
 def _layer_norm(export: TorchLayerExport) -> TorchLayer:

@@ -177,8 +177,9 @@ def _rnn_weights(layer: layers.RNN, shapes: Shapes) -> list[WeightLayout]:
 def _bidirectional_weights(layer: layers.Bidirectional, shapes: Shapes) -> list[WeightLayout]:
     """One module with ``bidirectional=True``."""
     result: list[WeightLayout] = []
-    for name, inner, end in zip(("forward_layer", "backward_layer"), layer.directions(), ("_l0", "_l0_reverse"),
-                                strict=True):  # fmt: skip
+    for name, inner, end in zip(
+        ("forward_layer", "backward_layer"), layer.directions(), ("_l0", "_l0_reverse"), strict=True
+    ):
         below = _below(shapes, name)
         if any(n.partition("/")[0].endswith("activation") for n in below) or _gate_order(inner) is None:
             raise NotExpressibleError(f"torch.nn has no {type(inner).__name__} with an activation that has weights")

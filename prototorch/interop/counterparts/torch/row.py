@@ -109,8 +109,9 @@ def named_weights(**names: str) -> tuple[WeightPair, ...]:
     return tuple(WeightPair(ours, theirs) for ours, theirs in names.items())
 
 
-def single_module(call: ModuleCall, before: Callable[..., Any] | None = None,
-                  after: Callable[..., Any] | None = None) -> TorchLayer:  # fmt: skip
+def single_module(
+    call: ModuleCall, before: Callable[..., Any] | None = None, after: Callable[..., Any] | None = None
+) -> TorchLayer:
     """A layer that is one module; before, after: functions ``(t, x)`` of its input and its output."""
 
     def compute(t: Any, m: Any, x: Any) -> Any:

@@ -88,8 +88,10 @@ def _rescaling(export: TorchLayerExport) -> TorchLayer:
     scale, offset = export.layer.scale, export.layer.offset
     if len(scale) > 1 or len(offset) > 1:
         shape = (-1, *(1,) * max(export.rank, 0))
-        constants = {"scale": np.asarray(scale, np.float32).reshape(shape),
-                     "offset": np.asarray(offset, np.float32).reshape(shape)}  # fmt: skip
+        constants = {
+            "scale": np.asarray(scale, np.float32).reshape(shape),
+            "offset": np.asarray(offset, np.float32).reshape(shape),
+        }
         return TorchLayer(lambda t, m, x: x * m("").scale + m("").offset, constants=constants)
     if offset == (0.0,):
         return TorchLayer(lambda t, m, x: x * scale[0])

@@ -36,8 +36,10 @@ _VARIANCE_SCALING = {
     "LecunUniform": (1, "fan_in", "uniform"), "LecunNormal": (1, "fan_in", "truncated_normal"),
 }  # fmt: skip
 _FAMILIES: tuple[tuple[str, type[Block]], ...] = (
-    ("initializer", Initializer), ("regularizer", Regularizer), ("constraint", Constraint),
-)  # fmt: skip
+    ("initializer", Initializer),
+    ("regularizer", Regularizer),
+    ("constraint", Constraint),
+)
 
 
 class NotImportableError(Exception):

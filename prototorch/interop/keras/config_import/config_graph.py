@@ -162,9 +162,13 @@ class _Reader:
             name = _name(entry)
             config = entry.get("config")
             entries[name] = _Entry(
-                name, _text(entry["class_name"]), str(entry.get("module") or ""),
-                config if isinstance(config, dict) else {}, list(entry.get("inbound_nodes") or []), entry,
-            )  # fmt: skip
+                name,
+                _text(entry["class_name"]),
+                str(entry.get("module") or ""),
+                config if isinstance(config, dict) else {},
+                list(entry.get("inbound_nodes") or []),
+                entry,
+            )
         values: dict[tuple[str, int], list[CallOutput]] = {}
         references = list(_references(inner["input_layers"]))
         if values_read is not None and len(values_read) != len(references):
@@ -248,9 +252,16 @@ class _Reader:
         registered = entry.get("registered_name")
         module = str(entry.get("module") or (">" in str(registered or "") and registered) or "")
         self.calls.append(
-            KerasLayerCall(number, f"{prefix}{_name(entry)}", _text(entry["class_name"]), module,
-                      config if isinstance(config, dict) else {}, args, kwargs)
-        )  # fmt: skip
+            KerasLayerCall(
+                number,
+                f"{prefix}{_name(entry)}",
+                _text(entry["class_name"]),
+                module,
+                config if isinstance(config, dict) else {},
+                args,
+                kwargs,
+            )
+        )
         return _Outputs(number)
 
 

@@ -111,10 +111,16 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
                 continue  # what else is wrong follows from a problem that is noted
             _check_kind(call)
             site = Site(
-                builder, call, tuple(_resolve(a, values) for a in call.args),
+                builder,
+                call,
+                tuple(_resolve(a, values) for a in call.args),
                 {k: _resolve(v, values) for k, v in call.kwargs.items()},
-                calls_of[call.path] > 1, call.number in free, is_last, array, builder.notes,
-            )  # fmt: skip
+                calls_of[call.path] > 1,
+                call.number in free,
+                is_last,
+                array,
+                builder.notes,
+            )
             if has_mask and not builder.has_mask(site.values()[0]):
                 raise NotImportableError("its mask is given by hand; masks of Embedding and Masking are known here")
             results = import_operation(site) if is_operation(call.module) else import_call(site)

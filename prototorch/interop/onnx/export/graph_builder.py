@@ -43,8 +43,15 @@ class GraphBuilder:
         self._value_names.add(name)
         return name
 
-    def emit(self, op: str, inputs: Sequence[str], outputs: Sequence[str], scope: str,
-             attributes: Mapping[str, Any] | None = None, domain: str = "") -> None:  # fmt: skip
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        scope: str,
+        attributes: Mapping[str, Any] | None = None,
+        domain: str = "",
+    ) -> None:
         """Add a node. The first of a layer has the layer's name (``scope``), further ones the op's behind it."""
         name = scope or op
         if name in self._node_names:
@@ -84,8 +91,11 @@ class GraphBuilder:
             return self.constant(np.array(dims, np.int64), "shape")
         parts = []
         for n in dims:
-            parts.append(self._batch_multiple(n.factor, scope) if isinstance(n, BatchMultiple)
-                         else self.constant(np.array([n], np.int64), "shape"))  # fmt: skip
+            parts.append(
+                self._batch_multiple(n.factor, scope)
+                if isinstance(n, BatchMultiple)
+                else self.constant(np.array([n], np.int64), "shape")
+            )
         name = self.unique_name(f"{scope}/shape")
         self.emit("Concat", parts, [name], scope, {"axis": 0})
         return name

@@ -44,8 +44,17 @@ class LayerExport:
     ``has_mask``: whether an input has a mask. ``key``: the name in front of its weights' names.
     """
 
-    def __init__(self, walker: OpWalker, layer: Layer, key: str, scope: str, inputs: Sequence[str],
-                 values: Sequence[Value], outputs: Sequence[Value], has_mask: bool):  # fmt: skip
+    def __init__(
+        self,
+        walker: OpWalker,
+        layer: Layer,
+        key: str,
+        scope: str,
+        inputs: Sequence[str],
+        values: Sequence[Value],
+        outputs: Sequence[Value],
+        has_mask: bool,
+    ):
         self.walker, self.builder, self.layer = walker, walker.builder, layer
         self.key, self.scope, self.inputs, self.values = key, scope, inputs, values
         self.outputs, self.has_mask = outputs, has_mask
@@ -78,15 +87,17 @@ class LayerExport:
         """Add a node with one output; its name."""
         return self.emit_all(op, inputs, 1, attributes)[0]
 
-    def emit_all(self, op: str, inputs: Sequence[str], count: int,
-                 attributes: Mapping[str, Any] | None = None) -> list[str]:  # fmt: skip
+    def emit_all(
+        self, op: str, inputs: Sequence[str], count: int, attributes: Mapping[str, Any] | None = None
+    ) -> list[str]:
         """Add a node with several outputs; their names."""
         names = [self.builder.unique_name(f"{self.scope}/{op}") for _ in range(count)]
         self.builder.emit(op, inputs, names, self.scope, attributes)
         return names
 
-    def result(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None,
-               index: int = 0) -> None:  # fmt: skip
+    def result(
+        self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, index: int = 0
+    ) -> None:
         """Add the node that gives an output of the layer, unless another output is the same value."""
         if self.outputs[index] in self.walker.names:
             return
@@ -99,8 +110,9 @@ class LayerExport:
             self.result(op, inputs)
             return
         name = self.emit(op, inputs)
-        recording = record_sublayer(activation, self.key, [tuple(dims)], "float32",
-                                    lambda op: keeps_op(op, self.builder.opset))  # fmt: skip
+        recording = record_sublayer(
+            activation, self.key, [tuple(dims)], "float32", lambda op: keeps_op(op, self.builder.opset)
+        )
         inner = OpWalker(self.builder, recording, self.walker.weights)
         inner.bind(recording.inputs[0], name)
         inner.preferred[recording.outputs[0]] = self.walker.output_name(self.outputs[0], f"{self.scope}/{op}")

@@ -65,8 +65,9 @@ class OnnxSettings:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-def onnx_model(net: Net, weights: Mapping[str, np.ndarray],
-               settings: OnnxSettings | None = None) -> tuple[Any, dict[str, np.ndarray]]:  # fmt: skip
+def onnx_model(
+    net: Net, weights: Mapping[str, np.ndarray], settings: OnnxSettings | None = None
+) -> tuple[Any, dict[str, np.ndarray]]:
     """The net as it predicts, as an `onnx.ModelProto` with a symbolic batch dimension, and its initialisers by name.
 
     Inputs, outputs and values have the names of the net, nodes those of its layers, initialisers those of its weights.
@@ -85,11 +86,14 @@ def onnx_model(net: Net, weights: Mapping[str, np.ndarray],
     recording = _record(net, settings)
     builder, walker = _write_layers(net, recording, weights, settings)
     inputs = [_value_info(onnx, i.name, v, recording) for i, v in zip(net.inputs, recording.inputs, strict=True)]
-    outputs = [_output(onnx, builder, walker, name, value, recording)
-               for name, value in zip(net.outputs, recording.outputs, strict=True)]  # fmt: skip
+    outputs = [
+        _output(onnx, builder, walker, name, value, recording)
+        for name, value in zip(net.outputs, recording.outputs, strict=True)
+    ]
     graph = onnx.helper.make_graph(builder.nodes, net.name or "net", inputs, outputs)
-    model = onnx.helper.make_model(graph, producer_name="prototorch",
-                                   opset_imports=[onnx.helper.make_opsetid("", settings.opset)])  # fmt: skip
+    model = onnx.helper.make_model(
+        graph, producer_name="prototorch", opset_imports=[onnx.helper.make_opsetid("", settings.opset)]
+    )
     model.ir_version = onnx.helper.find_min_ir_version_for(model.opset_import)
     onnx.helper.set_model_props(model, dict(settings.metadata))
     return model, builder.initializers
@@ -98,12 +102,18 @@ def onnx_model(net: Net, weights: Mapping[str, np.ndarray],
 def _record(net: Net, settings: OnnxSettings) -> Recording:
     shapes = input_shapes(net, settings.shapes)
     prepared = settings.include_preprocess and bool(net.preprocess)
-    return record_net(net, shapes, {n.name: n.dtype for n in net.inputs},
-                      lambda name: keeps_op(name, settings.opset), Preparation(net) if prepared else None)  # fmt: skip
+    return record_net(
+        net,
+        shapes,
+        {n.name: n.dtype for n in net.inputs},
+        lambda name: keeps_op(name, settings.opset),
+        Preparation(net) if prepared else None,
+    )
 
 
-def _write_layers(net: Net, recording: Recording, weights: Mapping[str, np.ndarray],
-                  settings: OnnxSettings) -> tuple[GraphBuilder, OpWalker]:  # fmt: skip
+def _write_layers(
+    net: Net, recording: Recording, weights: Mapping[str, np.ndarray], settings: OnnxSettings
+) -> tuple[GraphBuilder, OpWalker]:
     inputs = [node.name for node in net.inputs]
     tops = {top: recording.values[top] for node in net.nodes for top in node.tops}
     builder = GraphBuilder(settings.opset, [*inputs, *tops])
@@ -133,14 +143,26 @@ def _write_layer(walker: OpWalker, node: LayerNode) -> None:
     values, outputs = ([recording.values[n] for n in names] for names in (node.bottoms, node.tops))
     if all(v in walker.names for v in outputs):
         return
-    exporter(LayerExport(walker, node.layer, node.weights_key, node.name, [walker.name(v) for v in values], values,
-                         outputs, any(v in recording.masks for v in values)))  # fmt: skip
+    exporter(
+        LayerExport(
+            walker,
+            node.layer,
+            node.weights_key,
+            node.name,
+            [walker.name(v) for v in values],
+            values,
+            outputs,
+            any(v in recording.masks for v in values),
+        )
+    )
 
 
 def _value_info(onnx: Any, name: str, value: Value, recording: Recording) -> Any:
     """The declaration of an input or output."""
-    dims = [BATCH if n == BatchMultiple() else f"{n.factor} * {BATCH}" if isinstance(n, BatchMultiple) else n
-            for n in recording.dims(value)]  # fmt: skip
+    dims = [
+        BATCH if n == BatchMultiple() else f"{n.factor} * {BATCH}" if isinstance(n, BatchMultiple) else n
+        for n in recording.dims(value)
+    ]
     element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
     return onnx.helper.make_tensor_value_info(name, element, dims)
 

@@ -80,8 +80,10 @@ def _sort(export: OpExport) -> None:
     if isinstance(size, BatchMultiple):
         raise UsageError("the op sort cannot be written to ONNX: it sorts along the batch axis")
     values, indices = export.node.outputs
-    names = [export.walker.output_name(v, f"{export.scope}/{what}")
-             for v, what in ((values, "TopK"), (indices, "TopK/indices"))]  # fmt: skip
+    names = [
+        export.walker.output_name(v, f"{export.scope}/{what}")
+        for v, what in ((values, "TopK"), (indices, "TopK/indices"))
+    ]
     largest = int(export.attributes_or_defaults()["descending"])
     export.builder.emit("TopK", [export.name(0), export.integers([size])], names, export.scope, {"largest": largest})
 
@@ -91,6 +93,7 @@ def _searchsorted(export: OpExport) -> None:
     elements = export.emit("Unsqueeze", [export.name(0), export.integers([-2])])
     values = export.emit("Unsqueeze", [export.name(1), export.integers([-1])])
     op = "GreaterOrEqual" if export.attributes_or_defaults()["side"] == "left" else "Greater"
-    before = export.emit("Cast", [export.emit("Not", [export.emit(op, [elements, values])])],
-                         {"to": onnx_dtype("int64")})  # fmt: skip
+    before = export.emit(
+        "Cast", [export.emit("Not", [export.emit(op, [elements, values])])], {"to": onnx_dtype("int64")}
+    )
     export.result("ReduceSum", [before, export.integers([-1])], {"keepdims": 0})

@@ -57,15 +57,26 @@ def write_product(export: OpExport, bias: Value | None, result: Value) -> None:
         pads, extra = _transposed_pads(export)
         if any(extra):
             attributes["output_padding"] = extra
-    export.result("Conv" if export.node.op.name == "conv" else "ConvTranspose", names,
-                  attributes | {"pads": onnx_pads(pads)}, value=result)  # fmt: skip
+    export.result(
+        "Conv" if export.node.op.name == "conv" else "ConvTranspose",
+        names,
+        attributes | {"pads": onnx_pads(pads)},
+        value=result,
+    )
 
 
 def _transposed_pads(export: OpExport) -> tuple[list[tuple[int, int]], list[int]]:
     """What is cut off the full output at both ends, and what is added at its end."""
     given, pads, extras = export.attributes, [], []
-    sizes = zip(given["size"], export.inputs[0].shape[2:], export.inputs[1].shape[2:], given["strides"],
-                given["dilation"], given["pads"], strict=True)  # fmt: skip
+    sizes = zip(
+        given["size"],
+        export.inputs[0].shape[2:],
+        export.inputs[1].shape[2:],
+        given["strides"],
+        given["dilation"],
+        given["pads"],
+        strict=True,
+    )
     for size, steps, kernel, stride, dilation, (before, after) in sizes:
         whole = (steps - 1) * stride + dilated_size(kernel, dilation)
         extra = size + before + after - whole
@@ -118,8 +129,10 @@ def _window_attributes(export: OpExport) -> dict[str, Any]:
     kernel, strides, pads = given["kernel"], given["strides"], given["pads"]
     attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(strides)}
     sizes, windows = export.inputs[0].shape[2:], export.node.outputs[0].shape[2:]
-    ends = [(count - 1) * s + k - n - a
-            for n, count, k, s, (a, _) in zip(sizes, windows, kernel, strides, pads, strict=True)]  # fmt: skip
+    ends = [
+        (count - 1) * s + k - n - a
+        for n, count, k, s, (a, _) in zip(sizes, windows, kernel, strides, pads, strict=True)
+    ]
     if all(end <= b for end, (_, b) in zip(ends, pads, strict=True)):
         whole = list(pads)
     else:

@@ -139,8 +139,11 @@ def _arrays(export: LayerExport, op: str, layer: Any, prefix: str) -> tuple[np.n
     bias = export.array(f"{prefix}bias")
     if bias is not None:
         biases[: len(np.atleast_2d(bias))] = bias
-    return (to_onnx_gates(op, kernel), to_onnx_gates(op, recurrent),
-            np.concatenate([to_onnx_gates(op, b) for b in biases]))  # fmt: skip
+    return (
+        to_onnx_gates(op, kernel),
+        to_onnx_gates(op, recurrent),
+        np.concatenate([to_onnx_gates(op, b) for b in biases]),
+    )
 
 
 def _activations(pair: RecurrentPair, directions: list[Any]) -> dict[str, Any]:
@@ -183,8 +186,9 @@ def _scan(export: OpExport) -> None:
     dims = [export.dims(i) for i in order]
     for i in range(len(states), len(states) + len(scanned)):
         dims[i] = (dims[i][0], *dims[i][2:])  # one step
-    recording = record_function(cell, dims, [export.inputs[i].dtype for i in order],
-                                lambda name: keeps_op(name, export.opset))  # fmt: skip
+    recording = record_function(
+        cell, dims, [export.inputs[i].dtype for i in order], lambda name: keeps_op(name, export.opset)
+    )
     body = GraphBuilder(export.opset, outer=export.builder)
     inner = OpWalker(body, recording, {})
     for value, index in zip(recording.inputs[-len(weights) :], weights, strict=True):

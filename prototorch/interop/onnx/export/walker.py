@@ -246,8 +246,14 @@ class OpExport:
         self.builder.emit(op, inputs, [name], self.scope, attributes)
         return name
 
-    def result(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Any] | None = None, count: int = 1,
-               value: Value | None = None) -> None:  # fmt: skip
+    def result(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attributes: Mapping[str, Any] | None = None,
+        count: int = 1,
+        value: Value | None = None,
+    ) -> None:
         """Add the node that gives the op's outputs (the first ``count`` of them), or another value."""
         values = [value] if value is not None else self.node.outputs[:count]
         names = [self.walker.output_name(v, f"{self.scope}/{op}") for v in values]

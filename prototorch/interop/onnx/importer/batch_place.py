@@ -64,7 +64,7 @@ def find_batch(value: NetValue, shape: Sequence[Dim], fixed_batch: int | None) -
         (n > batch, n > batch and i == len(sizes) - 1, i != value.batch_axis, n // batch, i)
         for i, n in enumerate(sizes)
         if n % batch == 0 and before % (outside := prod(sizes[:i])) == 0 and (n // batch) % (before // outside) == 0
-    ]  # fmt: skip
+    ]
     if not candidates:
         raise NoLayerError(f"{change} mixes samples")
     # alone in its dimension if that is possible, else not joined with the features, which are last; best where it was

@@ -27,7 +27,7 @@ from prototorch.interop.onnx.importer.operands import (
     format_shape,
     net_array,
     split_parts,
-)  # fmt: skip
+)
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.layers.base import Layer
 from prototorch.ops.core import use_interpreter
@@ -142,8 +142,10 @@ class NetBuilder:
         except ModelError as error:
             raise NoLayerError(f"{type(node.layer).__name__}: {error}") from None
         outputs = result if isinstance(result, tuple) else (result,)
-        expected = {name.removeprefix(node.weights_key + "/"): trace.weights[name].spec.shape
-                    for name in trace.weights.keys() - before}  # fmt: skip
+        expected = {
+            name.removeprefix(node.weights_key + "/"): trace.weights[name].spec.shape
+            for name in trace.weights.keys() - before
+        }
         given = {name: tuple(a.shape) for name, a in arrays.items()}
         if expected and given != expected:
             raise NoLayerError(f"its weights have the shapes {given}, {type(node.layer).__name__} has {expected}")

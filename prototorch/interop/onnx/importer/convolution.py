@@ -202,8 +202,10 @@ def _lp_pool(b: NetBuilder, node: OnnxNode) -> Operand:
     if max(dilations) > 1:
         raise NoLayerError("pooling with dilations has no layer")
     if fields["padding"] == "same":  # of which the layer's mean leaves the zeros out
-        fields["padding"] = [list(same_padding(n, k, s, 1)) for n, k, s in
-                             zip(x.dims[1:], fields["pool_size"], fields["strides"], strict=True)]  # fmt: skip
+        fields["padding"] = [
+            list(same_padding(n, k, s, 1))
+            for n, k, s in zip(x.dims[1:], fields["pool_size"], fields["strides"], strict=True)
+        ]
     fields = _check_ceil(fields, x.dims[1:])
     if fields["ceil_mode"]:
         raise NoLayerError("a window that reaches over the end has no layer for sums of powers")

@@ -47,9 +47,7 @@ def _read_equation(equation: str, ranks: list[int]) -> tuple[list[str], str]:
     if len(terms) != len(ranks):
         raise NoLayerError(f"the equation {equation[:60]!r} is of {len(terms)} arrays, not {len(ranks)}")
     free = [c for c in string.ascii_letters if c not in equation]
-    widths = {
-        rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True) if "..." in term
-    }  # fmt: skip
+    widths = {rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True) if "..." in term}
     if len(widths) > 1:
         raise NoLayerError(f"the ellipses of {equation[:60]!r} stand for different numbers of dimensions")
     width = widths.pop() if widths else 0

@@ -35,8 +35,10 @@ def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
     backwards = [False, True] if both else [way == "reverse"]
     firsts = _first_states(b, node, x, len(backwards))
     states_are_read = any(n and b.reads.get(n, 0) for n in node.outputs[1:])
-    fields = [_fields(node, d) | {"return_sequences": True, "return_state": states_are_read, "go_backwards": back}
-              for d, back in enumerate(backwards)]  # fmt: skip
+    fields = [
+        _fields(node, d) | {"return_sequences": True, "return_state": states_are_read, "go_backwards": back}
+        for d, back in enumerate(backwards)
+    ]
     weights = [_weights(node, d, fields[d]) for d in range(len(backwards))]
     kind = recurrent_pair(node.op).layers[0]
     if not both:
@@ -46,7 +48,8 @@ def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
             sequences = [_reverse_steps(b, sequences[0])]
     else:
         same = {k: v for k, v in fields[0].items() if k != "go_backwards"} == {
-            k: v for k, v in fields[1].items() if k != "go_backwards"}  # fmt: skip
+            k: v for k, v in fields[1].items() if k != "go_backwards"
+        }
         backward = None if same else b.make(kind, **fields[1])
         layer = b.make(layers.Bidirectional, layer=b.make(kind, **fields[0]), backward_layer=backward, merge_mode=None)
         joined = {f"forward_layer/{k}": v for k, v in weights[0].items()}
@@ -108,8 +111,10 @@ def _fields(node: OnnxNode, direction: int) -> dict[str, Any]:
 def _activation(name: str, alphas: list[float], betas: list[float]) -> str:
     for ours, (theirs, alpha, beta) in recurrent_activations().items():
         if theirs.lower() == name.lower():
-            stated = [values.pop(0) if values and number is not None else number
-                      for values, number in ((alphas, alpha), (betas, beta))]  # fmt: skip
+            stated = [
+                values.pop(0) if values and number is not None else number
+                for values, number in ((alphas, alpha), (betas, beta))
+            ]
             numbers = zip(stated, (alpha, beta), strict=True)
             if all(a is None or d is None or abs(a - d) < 1e-6 for a, d in numbers):
                 return ours
@@ -123,8 +128,10 @@ def _weights(node: OnnxNode, direction: int, fields: dict[str, Any]) -> dict[str
     if w.shape[1] != gates * units or r.shape[1:] != (gates * units, units) or w.shape[0] <= direction:
         raise NoLayerError(f"W {list(w.shape)} and R {list(r.shape)} do not fit {gates} gates of {units} units")
     name = w.name
-    weights = {"kernel": KnownArray(to_our_gates(op, w.array[direction]), name),
-               "recurrent_kernel": KnownArray(to_our_gates(op, r.array[direction]), r.name)}  # fmt: skip
+    weights = {
+        "kernel": KnownArray(to_our_gates(op, w.array[direction]), name),
+        "recurrent_kernel": KnownArray(to_our_gates(op, r.array[direction]), r.name),
+    }
     if bias is not None:
         first, second = (to_our_gates(op, part[:, None])[0] for part in np.split(bias.array[direction], 2))
         both = np.stack([first, second]) if op == "GRU" and fields["reset_after"] else first + second
@@ -151,8 +158,9 @@ def _is_zero(b: NetBuilder, operand: Operand) -> bool:
     return b.is_zero(operand)
 
 
-def _state(b: NetBuilder, node: OnnxNode, operand: Operand | None, direction: int, directions: int, units: int,
-           x: NetValue) -> NetValue:  # fmt: skip
+def _state(
+    b: NetBuilder, node: OnnxNode, operand: Operand | None, direction: int, directions: int, units: int, x: NetValue
+) -> NetValue:
     axis = 0 if not node.get("layout", 0) else 1  # of the directions
     if operand is None:
         return b.parameter(KnownArray(np.zeros(units, np.float32)), x)
@@ -176,8 +184,9 @@ def _reverse_steps(b: NetBuilder, x: NetValue) -> NetValue:
     return b.add(b.make(layers.Slice, axes=[1], starts=[-1], stops=[-steps - 1], steps=[-1]), x)
 
 
-def _results(b: NetBuilder, node: OnnxNode, x: NetValue, sequences: Sequence[NetValue],
-             states: Sequence[Sequence[NetValue]]) -> list[Operand]:  # fmt: skip
+def _results(
+    b: NetBuilder, node: OnnxNode, x: NetValue, sequences: Sequence[NetValue], states: Sequence[Sequence[NetValue]]
+) -> list[Operand]:
     """ONNX' outputs: Y [time, directions, batch, units], Y_h and Y_c [directions, batch, units]; with ``layout`` 1 the
     batch comes first."""
     layout = node.get("layout", 0)

@@ -85,8 +85,14 @@ def _conventions(node: OnnxNode) -> dict[str, object]:
     return fields
 
 
-def _as_upsampling(b: NetBuilder, x: NetValue, positions: list[int], new: list[int], factors: list[float | None],
-                   fields: dict[str, object]) -> NetValue | None:  # fmt: skip
+def _as_upsampling(
+    b: NetBuilder,
+    x: NetValue,
+    positions: list[int],
+    new: list[int],
+    factors: list[float | None],
+    fields: dict[str, object],
+) -> NetValue | None:
     """Pixels repeated by whole factors, and images resized as Keras does, as those layers."""
     rank = len(x.dims) - 1
     if not x.is_plain or 1 in positions or not 1 <= rank <= 3:

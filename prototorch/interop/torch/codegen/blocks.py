@@ -163,8 +163,9 @@ class ClassTable:
         last = blocks[0].path[-1]
         parent = blocks[0].path[-2] if len(blocks[0].path) > 1 else ""
         wanted = f"{class_name(parent)}Block" if last.strip("_").isdigit() else class_name(last)
-        name = next(n for n in (f"{wanted}{i or ''}" for i in (0, *range(2, len(self._names) + 3)))
-                    if n not in self._names)  # fmt: skip
+        name = next(
+            n for n in (f"{wanted}{i or ''}" for i in (0, *range(2, len(self._names) + 3))) if n not in self._names
+        )
         self._names.add(name)
         self.classes.append(BlockClass(name, blocks[0], parameters))
         for index, block in enumerate(blocks):
@@ -184,8 +185,11 @@ class _Module:
 def _describe_module(definition: Definition) -> _Module:
     kind = definition.call.kind if definition.call is not None else "Module"
     values = named_arguments(definition.call) if definition.call is not None else []
-    fixed = (repr(definition.children), repr(definition.parameters),
-             repr([(n, getattr(b, "tolist", lambda b=b: b)()) for n, b in definition.buffers.items()]))  # fmt: skip
+    fixed = (
+        repr(definition.children),
+        repr(definition.parameters),
+        repr([(n, getattr(b, "tolist", lambda b=b: b)()) for n, b in definition.buffers.items()]),
+    )
     return _Module(definition.path, kind, values, fixed)
 
 

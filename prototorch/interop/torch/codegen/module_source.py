@@ -29,9 +29,15 @@ _VALUE = re.compile("\x01(\\d+)\x01")
 _MODULE = re.compile("\x02([^\x02]*)\x02")
 
 
-def torch_source(net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]] | None = None, *,
-                 include_preprocess: bool = False, state_file: str = "net.pt",
-                 header: Sequence[str] = ()) -> tuple[str, dict[str, np.ndarray]]:  # fmt: skip
+def torch_source(
+    net: Net,
+    weights: Mapping[str, np.ndarray],
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    include_preprocess: bool = False,
+    state_file: str = "net.pt",
+    header: Sequence[str] = (),
+) -> tuple[str, dict[str, np.ndarray]]:
     """The text of a Python file with the class ``Net``, and the arrays of its state_dict.
 
     Layers keep their names: ``stage1/conv`` is ``stage1.conv``. Parts whose names begin alike become classes, those of
@@ -133,8 +139,9 @@ class _FileWriter:
         lines.append(f"        return {', '.join(namer.names[n] for n in block.writes)}")
         return lines
 
-    def _step_lines(self, step: SourceItem, namer: _Namer, last_use: Mapping[int, int], index: int,
-                    depth: int) -> list[str]:  # fmt: skip
+    def _step_lines(
+        self, step: SourceItem, namer: _Namer, last_use: Mapping[int, int], index: int, depth: int
+    ) -> list[str]:
         """The lines of a step. Names of its inputs are free again in its last line alone, where they are read last."""
         made = []
         for number, line in enumerate(step.lines):

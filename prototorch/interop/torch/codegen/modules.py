@@ -41,13 +41,18 @@ from prototorch.spec import Spec
 __all__ = ["net_items"]
 
 
-def net_items(net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]],
-              include_preprocess: bool = False) -> NetItems:  # fmt: skip
+def net_items(
+    net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]], include_preprocess: bool = False
+) -> NetItems:
     """The steps of a net as it predicts. Raises UsageError that names every layer which PyTorch cannot express."""
     prepared = include_preprocess and bool(net.preprocess)
-    recording = record_net(net, input_shapes(net, shapes), {n.name: n.dtype for n in net.inputs},
-                           lambda name: has_op(name) or name in SEQUENCES,
-                           Preparation(net) if prepared else None)  # fmt: skip
+    recording = record_net(
+        net,
+        input_shapes(net, shapes),
+        {n.name: n.dtype for n in net.inputs},
+        lambda name: has_op(name) or name in SEQUENCES,
+        Preparation(net) if prepared else None,
+    )
     result = _Collector(net, weights, recording).collect()
     result.notes += _training_notes(net, input_shapes(net, shapes), result.as_ops)
     return result
@@ -59,8 +64,11 @@ def _training_notes(net: Net, shapes: Mapping[str, Sequence[int]], as_ops: set[s
     traced = trace(net, specs, True)
     in_training = {node.scope for node in traced.graph.nodes if node.op.is_random}
     in_training |= {traced.weights[name].layer for name in traced.updates}
-    notes = [f"{node.name} ({type(node.layer).__name__}) is written as in prediction, not as in training"
-             for node in net.nodes if node.name in as_ops & in_training]  # fmt: skip
+    notes = [
+        f"{node.name} ({type(node.layer).__name__}) is written as in prediction, not as in training"
+        for node in net.nodes
+        if node.name in as_ops & in_training
+    ]
     unwritten = [w.name for w in traced.weights.values() if w.regularizer is not None or w.constraint is not None]
     return [*notes, *(f"the regularizer or constraint of {name} is left out" for name in unwritten)]
 
@@ -161,8 +169,11 @@ class _Collector:
             key = layer.weights_key
             own = {n.removeprefix(f"{key}/"): w for n, w in self.weights.items() if n.startswith(f"{key}/")}
             self.result.definitions[path] = Definition(
-                path, torch_layer.modules.get(""), {n: c for n, c in torch_layer.modules.items() if n},
-                buffers=dict(torch_layer.constants))  # fmt: skip
+                path,
+                torch_layer.modules.get(""),
+                {n: c for n, c in torch_layer.modules.items() if n},
+                buffers=dict(torch_layer.constants),
+            )
             for name, array in state_arrays(torch_layer, own).items():
                 self.result.state[".".join((*path, name))] = array
         item = StepWriter(self, path, layer)
@@ -196,5 +207,8 @@ def _reads_mask(section: Section, layer: LayerNode, recording: Recording) -> boo
 
 def format_dims(dims: Sequence[Dim]) -> str:
     """A shape for a comment."""
-    return "[" + ", ".join(str(n) if isinstance(n, int) else "batch" if n.factor == 1 else f"{n.factor} * batch"
-                           for n in dims) + "]"  # fmt: skip
+    return (
+        "["
+        + ", ".join(str(n) if isinstance(n, int) else "batch" if n.factor == 1 else f"{n.factor} * batch" for n in dims)
+        + "]"
+    )

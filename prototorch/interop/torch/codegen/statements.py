@@ -253,8 +253,10 @@ class StepWriter:
         outer, self.indent = self.indent, self.indent + "    "
         steps = [inputs[0][:, step], *inputs[1:first], *states, *([inputs[-1][:, step]] if masked else [])]
         saved_recording, self.collector.recording = recording, body
-        local = {v: self.let(e, "x_step") if i == 0 or (masked and i == len(steps) - 1) else e
-                 for i, (v, e) in enumerate(zip(body.inputs, steps, strict=True))}  # fmt: skip
+        local = {
+            v: self.let(e, "x_step") if i == 0 or (masked and i == len(steps) - 1) else e
+            for i, (v, e) in enumerate(zip(body.inputs, steps, strict=True))
+        }
         new = self._write_body(body, local)
         self.collector.recording = saved_recording
         self.lines.append(f"{self.indent}{', '.join(map(str, states))} = {', '.join(map(literal, new))}")

@@ -31,8 +31,13 @@ _choices: dict[bytes, str] = {}
 _lock = threading.Lock()
 
 
-def choose_fastest(step: object, candidates: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]],
-         ins: Sequence[Spec], outs: Sequence[Spec], prepare: Callable[[], None]) -> str:  # fmt: skip
+def choose_fastest(
+    step: object,
+    candidates: Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]],
+    ins: Sequence[Spec],
+    outs: Sequence[Spec],
+    prepare: Callable[[], None],
+) -> str:
     """The name of the fastest candidate for a step.
 
     Args:
@@ -62,8 +67,9 @@ def clear_memory() -> None:
     _choices.clear()
 
 
-def _measure(candidates: Mapping[str, Callable[..., Callable[[], None]]], ins: Sequence[Spec],
-              outs: Sequence[Spec]) -> str:  # fmt: skip
+def _measure(
+    candidates: Mapping[str, Callable[..., Callable[[], None]]], ins: Sequence[Spec], outs: Sequence[Spec]
+) -> str:
     inputs, outputs = [_synthetic_array(s) for s in ins], [_synthetic_array(s) for s in outs]
     runs = {name: bind(inputs, outputs) for name, bind in candidates.items()}
     times = {

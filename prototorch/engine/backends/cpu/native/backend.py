@@ -95,8 +95,9 @@ class NativeBackend(Backend):
         """The levels of kernels that only a measurement chooses: other grain sizes, and Winograd's convolutions."""
         return ("smaller", "measured") if "winograd" in self.levels else ("smaller",)
 
-    def _fastest_kernel(self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any],
-                 runners: Mapping[str, NativeKernel]) -> str:  # fmt: skip
+    def _fastest_kernel(
+        self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any], runners: Mapping[str, NativeKernel]
+    ) -> str:
         if len(runners) == 1:
             return next(iter(runners))
         step = (op.name, ins, outs, tuple(sorted(attrs.items())), self.threads)
@@ -104,8 +105,13 @@ class NativeBackend(Backend):
         def bind_arrays(run: NativeKernel) -> Callable[[Sequence[Any], Sequence[Any]], Callable[[], None]]:
             return lambda inputs, outputs: run.make_program(list(map(_truncate, inputs, run.ins)), outputs)
 
-        return choose_fastest(step, {name: bind_arrays(run) for name, run in runners.items()}, ins, outs,
-                    lambda: self.warm_up(list(runners.values())))  # fmt: skip
+        return choose_fastest(
+            step,
+            {name: bind_arrays(run) for name, run in runners.items()},
+            ins,
+            outs,
+            lambda: self.warm_up(list(runners.values())),
+        )
 
     def prepare_all(self, steps: Sequence[BoundStep]) -> None:
         """Compile what is missing for these steps, in several processes."""

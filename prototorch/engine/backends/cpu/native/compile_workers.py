@@ -110,8 +110,14 @@ def _start_worker(background: bool = False) -> subprocess.Popen[bytes] | None:
         *(["background"] if background else []),
     ]
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                cwd=os.sep, close_fds=True)  # fmt: skip
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=os.sep,
+            close_fds=True,
+        )
     except OSError:
         return None
 

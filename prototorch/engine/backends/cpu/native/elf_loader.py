@@ -154,8 +154,9 @@ class _CodeMemory:
     """Memory for code: written first, then executable."""
 
     def __init__(self, size: int):
-        self.memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-                                prot=mmap.PROT_READ | mmap.PROT_WRITE)  # fmt: skip
+        self.memory = mmap.mmap(
+            -1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE
+        )
         self._first = ctypes.c_char.from_buffer(self.memory)
         self.address = ctypes.addressof(self._first)
 

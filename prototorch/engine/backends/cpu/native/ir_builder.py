@@ -306,11 +306,16 @@ class KernelBuilder:
             return x
         if x.is_float:
             start = ir.Constant(TYPES[x.dtype], 0.0)
-            result = self.intrinsic(f"llvm.vector.reduce.fadd.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
-                                  [(TYPES[x.dtype], start), (x.v.type, x.v)], ("reassoc",))  # fmt: skip
+            result = self.intrinsic(
+                f"llvm.vector.reduce.fadd.{self.suffix(x.dtype, x.lanes)}",
+                TYPES[x.dtype],
+                [(TYPES[x.dtype], start), (x.v.type, x.v)],
+                ("reassoc",),
+            )
         else:
-            result = self.intrinsic(f"llvm.vector.reduce.add.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype],
-                                  [(x.v.type, x.v)])  # fmt: skip
+            result = self.intrinsic(
+                f"llvm.vector.reduce.add.{self.suffix(x.dtype, x.lanes)}", TYPES[x.dtype], [(x.v.type, x.v)]
+            )
         return Num(self, result, x.dtype)
 
     def reduce_max(self, x: Num) -> Num:

@@ -45,9 +45,11 @@ class Pointer:
         else:
             kind = k.type(held, lanes)
             zero = ir.Constant(kind, None)
-            result = k.intrinsic("llvm.masked.load." + k.suffix(held, lanes) + ".p0", kind,
-                               [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v),
-                                (kind, zero)])  # fmt: skip
+            result = k.intrinsic(
+                "llvm.masked.load." + k.suffix(held, lanes) + ".p0",
+                kind,
+                [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v), (kind, zero)],
+            )
         found = Num(k, result, held, lanes)
         return found != 0 if self.dtype == "bool" else found
 
@@ -65,9 +67,11 @@ class Pointer:
             return
         value = value.splat(mask.lanes)
         kind = k.type(held, mask.lanes)
-        k.intrinsic("llvm.masked.store." + k.suffix(held, mask.lanes) + ".p0", ir.VoidType(),
-                    [(kind, value.v), (ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])),
-                     (mask.v.type, mask.v)])  # fmt: skip
+        k.intrinsic(
+            "llvm.masked.store." + k.suffix(held, mask.lanes) + ".p0",
+            ir.VoidType(),
+            [(kind, value.v), (ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v)],
+        )
 
     def prefetch(self, index: Any = 0, locality: int = 3) -> None:
         """Ask for the cache line ahead of its use; ``near``: 3 for the nearest cache, 2 for the one behind it."""

@@ -132,8 +132,9 @@ class ThreadPool:
         self._scratch.threads = 0
         address = self._address = self._memory.ctypes.data
         for i in range(count):
-            worker = threading.Thread(target=self._code.worker, args=(address, i + 1), name=f"prototorch-{i + 1}",
-                                      daemon=True)  # fmt: skip
+            worker = threading.Thread(
+                target=self._code.worker, args=(address, i + 1), name=f"prototorch-{i + 1}", daemon=True
+            )
             worker.start()
             self._workers.append(worker)
 

@@ -271,7 +271,16 @@ def thread_pool_ir() -> str:
     """The assembly for this machine."""
     pause = {"x86_64": "llvm.x86.sse2.pause", "amd64": "llvm.x86.sse2.pause"}.get(platform.machine().lower())
     return _TEXT.format(
-        RECORD=RECORD, DONE=DONE, COPY=COPY, SLEEPERS=SLEEPERS, QUIT=QUIT, LOCAL=LOCAL, STRIDE=STRIDE,
-        MUTEX=MUTEX, CONDITION=CONDITION, SPINS=SPINS, pause=f"call void @{pause}()" if pause else "",
+        RECORD=RECORD,
+        DONE=DONE,
+        COPY=COPY,
+        SLEEPERS=SLEEPERS,
+        QUIT=QUIT,
+        LOCAL=LOCAL,
+        STRIDE=STRIDE,
+        MUTEX=MUTEX,
+        CONDITION=CONDITION,
+        SPINS=SPINS,
+        pause=f"call void @{pause}()" if pause else "",
         declare_pause=f"declare void @{pause}()" if pause else "",
-    )  # fmt: skip
+    )

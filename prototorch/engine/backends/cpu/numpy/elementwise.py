@@ -38,9 +38,11 @@ BINARY: dict[str, Any] = {
 }  # fmt: skip
 #: of integers and bool alone
 BITWISE: dict[str, Any] = {
-    "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
+    "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or,
+    "bitwise_xor": np.bitwise_xor,
     "bitwise_not": np.invert,
-}  # fmt: skip
+}
 
 
 def has_numpy_dtypes(*specs: Spec) -> bool:

@@ -105,8 +105,11 @@ def _make_by_vectors(sweep: WindowSweep, dtype: str) -> Callable[..., None]:
     row_grid = (sweep.rows, *sweep.row_grid)
     shapes = (
         ((sweep.rows, *sweep.grid) if sweep.needs_copy else (0,), dtype),
-        (row_grid, dtype), (row_grid, "uint8"), ((prod(row_grid),), "bool"), ((prod(row_grid),), dtype),
-    )  # fmt: skip
+        (row_grid, dtype),
+        (row_grid, "uint8"),
+        ((prod(row_grid),), "bool"),
+        ((prod(row_grid),), dtype),
+    )
 
     def body(values: Any, index: Any, dx: Any) -> None:
         full, grid, indices, mask, part = scratch_arrays(*shapes)

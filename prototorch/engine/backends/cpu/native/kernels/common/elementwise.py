@@ -81,8 +81,7 @@ def loop_nest(ins: Specs, outs: Specs) -> LoopNest:
     return _merge_axes(axes, strides, ins, outs)
 
 
-def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: Specs,
-            outs: Specs) -> LoopNest:  # fmt: skip
+def _merge_axes(axes: tuple[int, ...], strides: list[tuple[int, ...]], ins: Specs, outs: Specs) -> LoopNest:
     """Merge neighbouring axes along which every operand is contiguous."""
     sizes: list[int] = []
     moves: list[list[int]] = [[] for _ in strides]

@@ -174,8 +174,9 @@ _MIN_PIECES = 16  # pieces of work
 PIECE_ELEMENTS = 1 << 16  # elements of the input rows of a piece, at most
 
 
-def conv_geometries(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool,
-               piece: int = PIECE_ELEMENTS) -> list[ConvGeometry]:  # fmt: skip
+def conv_geometries(
+    x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool, piece: int = PIECE_ELEMENTS
+) -> list[ConvGeometry]:
     """Return the convolutions that make y of x: one, or the phases of an input gradient, where x is the gradient of the
     output.
 

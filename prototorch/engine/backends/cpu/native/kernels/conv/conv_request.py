@@ -39,8 +39,9 @@ def is_channels_last_conv(x: Spec, w: Spec, y: Spec) -> bool:
 Prepared = TypeVar("Prepared")
 
 
-def register_convolution(enter: Callable[..., Any],
-                     **options: Any) -> Callable[[Callable[[Specs, Specs, ConvRequest], Prepared]], Any]:  # fmt: skip
+def register_convolution(
+    enter: Callable[..., Any], **options: Any
+) -> Callable[[Callable[[Specs, Specs, ConvRequest], Prepared]], Any]:
     """Register (with `native` or `arranged_once`) a function for convolutions, their input gradients, and fused
     groups that begin with one."""
 

@@ -57,8 +57,9 @@ class _DepthwiseEmitter:
     """Emits the code of one piece of work: some rows of one image. ``w`` is the input with the reordered weights,
     None if they are in shared memory."""
 
-    def __init__(self, k: KernelBuilder, g: DepthwiseGeometry, epilogue: FusedEpilogue, x: int, w: int | None,
-                 nontemporal: bool):  # fmt: skip
+    def __init__(
+        self, k: KernelBuilder, g: DepthwiseGeometry, epilogue: FusedEpilogue, x: int, w: int | None, nontemporal: bool
+    ):
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.input_dtypes)]
         self.outputs = [k.pointer(len(self.inputs) + i, t, nontemporal) for i, t in enumerate(epilogue.output_dtypes)]

@@ -105,8 +105,15 @@ def depthwise_geometry(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool) 
     if not is_channels_last_conv(x, w, y) or groups == 1 or w.shape[1] != 1:
         return None
     kernel = expand_to_3d(w.shape[2:], 1)
-    rows = zip(expand_to_3d(x.shape[2:], 1), expand_to_3d(y.shape[2:], 1), kernel, expand_to_3d(attrs["strides"], 1),
-               expand_to_3d(attrs["pads"], (0, 0)), expand_to_3d(attrs["dilation"], 1), strict=True)  # fmt: skip
+    rows = zip(
+        expand_to_3d(x.shape[2:], 1),
+        expand_to_3d(y.shape[2:], 1),
+        kernel,
+        expand_to_3d(attrs["strides"], 1),
+        expand_to_3d(attrs["pads"], (0, 0)),
+        expand_to_3d(attrs["dilation"], 1),
+        strict=True,
+    )
     if backward:
         axes_by_dim = [input_grad_axes(o, s, k, t, p[0], d) for s, o, k, t, p, d in rows]
     else:
@@ -136,8 +143,18 @@ class DepthwiseInput:
     """The input of output rows ``oh`` ... of plane ``od`` of image ``n``: the address of tap 0 of column 0 of row
     ``oh``, and the strides to the next column, row, plane tap and summed channel."""
 
-    def __init__(self, k: KernelBuilder, g: DepthwiseGeometry, axes: Axes, x: Pointer, n: Int64, od: Int64, oh: Int64,
-                 count: Any, rows: int):  # fmt: skip
+    def __init__(
+        self,
+        k: KernelBuilder,
+        g: DepthwiseGeometry,
+        axes: Axes,
+        x: Pointer,
+        n: Int64,
+        od: Int64,
+        oh: Int64,
+        count: Any,
+        rows: int,
+    ):
         self.axes = axes
         d, h, v = axes
         image = x + n * (d.size * h.size * v.size * g.channels)

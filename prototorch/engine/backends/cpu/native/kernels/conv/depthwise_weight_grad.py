@@ -154,7 +154,9 @@ def depthwise_weight_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | N
 
     def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         args = (*i, *o)
-        return [ParallelTask(sums.address, args, parts, 1, local_bytes, shared_bytes),
-                ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared_bytes)]  # fmt: skip
+        return [
+            ParallelTask(sums.address, args, parts, 1, local_bytes, shared_bytes),
+            ParallelTask(adding.address, args, vectors, max(vectors // 8, 1), 0, shared_bytes),
+        ]
 
     return TaskList(bind, "depthwise")

@@ -78,8 +78,15 @@ class _DirectConvolution:
     """Emits the code of one geometry. ``where`` is the input x; ``packed_input`` the one with the packed weights,
     None if they are in shared memory."""
 
-    def __init__(self, k: KernelBuilder, g: ConvGeometry, epilogue: FusedEpilogue, where: int, packed_input: int | None,
-                 nontemporal: bool):  # fmt: skip
+    def __init__(
+        self,
+        k: KernelBuilder,
+        g: ConvGeometry,
+        epilogue: FusedEpilogue,
+        where: int,
+        packed_input: int | None,
+        nontemporal: bool,
+    ):
         self.k, self.g, self.epilogue = k, g, epilogue
         self.inputs = [k.pointer(i, t) for i, t in enumerate(epilogue.input_dtypes)]
         self.outputs = [k.pointer(len(self.inputs) + i, t, nontemporal) for i, t in enumerate(epilogue.output_dtypes)]
@@ -186,8 +193,15 @@ class _DirectConvolution:
         def write(mask: Mask) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
-                    self.epilogue.store(k, self.inputs, self.outputs, sums[r][v], offset + (r * step + v * tile.lanes),
-                                        channel + v * tile.lanes, mask if v == last else None)  # fmt: skip
+                    self.epilogue.store(
+                        k,
+                        self.inputs,
+                        self.outputs,
+                        sums[r][v],
+                        offset + (r * step + v * tile.lanes),
+                        channel + v * tile.lanes,
+                        mask if v == last else None,
+                    )
 
         if not edge:
             write(None)
@@ -259,15 +273,27 @@ def _parts(phases: list[ConvGeometry], request: ConvRequest, outs: Specs) -> Pre
     works = [_work(g, request, outs, w) for g in phases]
 
     def arrange(i: Addresses, o: Addresses) -> list[ParallelTask]:
-        return [ParallelTask(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
-                for g, p, start in zip(phases, packing, starts, strict=True) if g.taps]  # fmt: skip
+        return [
+            ParallelTask(p.address, (i[0], o[0] + 4 * start), g.groups * g.taps)
+            for g, p, start in zip(phases, packing, starts, strict=True)
+            if g.taps
+        ]
 
     def work(i: Addresses, o: Addresses) -> list[ParallelTask]:
-        return [task for one, start in zip(works, starts, strict=True)
-                for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)]  # fmt: skip
+        return [
+            task
+            for one, start in zip(works, starts, strict=True)
+            for task in one([*i[:w], i[w] + 4 * start, *i[w + 1 :]], o)
+        ]
 
-    return PrepackedKernel(w, sum(g.packed_elements for g in phases), arrange, work, "direct",
-                 tuple(g._replace(n=0, piece_rows=0, panel_shares=0) for g in phases))  # fmt: skip
+    return PrepackedKernel(
+        w,
+        sum(g.packed_elements for g in phases),
+        arrange,
+        work,
+        "direct",
+        tuple(g._replace(n=0, piece_rows=0, panel_shares=0) for g in phases),
+    )
 
 
 def _find_geometries(ins: Specs, outs: Specs, request: ConvRequest) -> list[ConvGeometry] | None:

@@ -62,8 +62,15 @@ def _tile_weight_grad(g: ConvGeometry) -> WeightGradTiling:
 def _weight_grad_geometry(x: Spec, dy: Spec, w: Spec, attrs: Attrs) -> ConvGeometry:
     groups = attrs.get("groups", 1)
     kernel = expand_to_3d(w.shape[2:], 1)
-    rows = zip(expand_to_3d(x.shape[2:], 1), expand_to_3d(dy.shape[2:], 1), kernel, expand_to_3d(attrs["strides"], 1),
-               expand_to_3d(attrs["pads"], (0, 0)), expand_to_3d(attrs["dilation"], 1), strict=True)  # fmt: skip
+    rows = zip(
+        expand_to_3d(x.shape[2:], 1),
+        expand_to_3d(dy.shape[2:], 1),
+        kernel,
+        expand_to_3d(attrs["strides"], 1),
+        expand_to_3d(attrs["pads"], (0, 0)),
+        expand_to_3d(attrs["dilation"], 1),
+        strict=True,
+    )
     axes = tuple(conv_axis(s, o, k, t, p[0], d) for s, o, k, t, p, d in rows)
     d, h, v = axes
     run = v.taps * x.shape[1] if groups == 1 and v.dilation == 1 else x.shape[1] // groups

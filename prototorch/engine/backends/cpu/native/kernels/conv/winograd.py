@@ -167,8 +167,9 @@ def is_winograd_conv(x: Spec, w: Spec, y: Spec, attrs: Attrs) -> bool:
     return is_channels_last_conv(x, w, y) and is_unit_stride and w.shape[2:] in ((3, 3), (5, 5))
 
 
-def winograd_conv(x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool,
-                is_prepacked: bool = False, gain: bool = True) -> WinogradConv | None:  # fmt: skip
+def winograd_conv(
+    x: Spec, w: Spec, y: Spec, attrs: Attrs, backward: bool, is_prepacked: bool = False, gain: bool = True
+) -> WinogradConv | None:
     """Return the convolution, or None if the algorithm does not apply or the cost model expects no gain (``gain``
     False: or expects one)."""
     if not is_winograd_conv(x, w, y, attrs):

@@ -275,8 +275,12 @@ def output_transform(
         with k.range(valid_rows) as y, k.range(valid_cols) as x:
             out_offset = (out_position + y * g.out_columns + x) * g.filters
             line = scratch + (y * g.side + x) * g.filters
-            k.for_each_vector(g.filters, lambda f, mask: epilogue.store(
-                k, inputs, outputs, line.load(f, k.lanes, mask), out_offset + f, f, mask))  # fmt: skip
+            k.for_each_vector(
+                g.filters,
+                lambda f, mask: epilogue.store(
+                    k, inputs, outputs, line.load(f, k.lanes, mask), out_offset + f, f, mask
+                ),
+            )
 
 
 def panel_runs(g: WinogradConv) -> list[tuple[int, int, int]]:

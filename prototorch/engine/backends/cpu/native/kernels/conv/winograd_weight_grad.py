@@ -144,10 +144,22 @@ def multiply_tiles(k: KernelBuilder, g: WinogradConv) -> None:
                 for size, num_tiles in count_runs(tuple(split_evenly(g.depth, max_tile_rows(vectors)))):
                     with k.range(num_tiles) as i:
                         at = to + (i * size + row) * width
-                        start = [[k.select(first > 0, at.load(r * width + v * lanes, lanes), k.zero(lanes))
-                                  for v in range(vectors)] for r in range(size)]  # fmt: skip
-                        tile_sums = accumulate(k, RegisterTile(size, vectors, lanes), x + (i * size + row), 1, w,
-                                          [DepthLoop(count, g.channels, g.padded_filters)], start)  # fmt: skip
+                        start = [
+                            [
+                                k.select(first > 0, at.load(r * width + v * lanes, lanes), k.zero(lanes))
+                                for v in range(vectors)
+                            ]
+                            for r in range(size)
+                        ]
+                        tile_sums = accumulate(
+                            k,
+                            RegisterTile(size, vectors, lanes),
+                            x + (i * size + row),
+                            1,
+                            w,
+                            [DepthLoop(count, g.channels, g.padded_filters)],
+                            start,
+                        )
                         for r in range(size):
                             for v in range(vectors):
                                 at.store(tile_sums[r][v], r * width + v * lanes)

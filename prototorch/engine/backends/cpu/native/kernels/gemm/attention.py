@@ -114,9 +114,19 @@ class AttentionScores:
     def multiply(self, x: MatrixView, w: Pointer, depth: int, rows: Index, visible: Any, to: Pointer) -> None:
         """Multiply x [rows, depth] with the transposed matrix into rows of scratch memory."""
         p, k = self.p, self.k
-        multiply_in_cache(k, rows, self.height, p.s, depth, x, MatrixView(w, 1, p.score_stride),
-                 lambda r, c, value, mask: to.store(value, r * p.score_stride + c), None, True,
-                 visible if isinstance(visible, Int64) else None)  # fmt: skip
+        multiply_in_cache(
+            k,
+            rows,
+            self.height,
+            p.s,
+            depth,
+            x,
+            MatrixView(w, 1, p.score_stride),
+            lambda r, c, value, mask: to.store(value, r * p.score_stride + c),
+            None,
+            True,
+            visible if isinstance(visible, Int64) else None,
+        )
 
     def masked_row(self, row: Int64, query: Int64, sample: Int64, head: Int64) -> Callable[[Int64, Mask], Num]:
         """Return a function that loads a vector of a row's products as scores, with those of hidden keys replaced."""
@@ -261,8 +271,9 @@ def _backward(k: KernelBuilder, p: AttentionShape, has_stats: bool) -> None:
     keys, values = k.local, k.local + p.d * p.score_stride
     weights = values + p.e * p.score_stride
     score_grads = weights + p.query_block * p.score_stride
-    dropout = row_dropout(k, p.dropout, 3 + p.inputs, score_grads + p.query_block * p.score_stride,
-                          outputs=3 + 2 * has_stats)  # fmt: skip
+    dropout = row_dropout(
+        k, p.dropout, 3 + p.inputs, score_grads + p.query_block * p.score_stride, outputs=3 + 2 * has_stats
+    )
     scores = AttentionScores(k, p, masks, keys, weights)
     height_d = tile_height(p.query_block if p.t % p.query_block == 0 else p.t, p.d, k.lanes)
 
@@ -357,9 +368,17 @@ def _add_transposed_product(
 ) -> None:
     """Add the transpose of x [rows, keys] times w [rows, n] to [keys, n]."""
     height = tile_height(p.s if isinstance(visible, int) else p.query_block, n, k.lanes)
-    multiply_in_cache(k, visible, height, n, rows, MatrixView(x, 1, p.score_stride), w,
-             lambda r, c, value, mask: to.store(value, r * step + c, mask),
-             lambda r, c, mask: to.load(r * step + c, k.lanes, mask))  # fmt: skip
+    multiply_in_cache(
+        k,
+        visible,
+        height,
+        n,
+        rows,
+        MatrixView(x, 1, p.score_stride),
+        w,
+        lambda r, c, value, mask: to.store(value, r * step + c, mask),
+        lambda r, c, mask: to.load(r * step + c, k.lanes, mask),
+    )
 
 
 @native_kernel("attention_heads_grad")

@@ -68,7 +68,9 @@ def gemv(depth: int, n: int, epilogue: FusedEpilogue, where: tuple[int, int]) ->
     rows, sums = kernel_code(_sum_rows, depth, n, parts, where), kernel_code(_add_partial_sums, n, parts, epilogue)
     grain = parts if depth * n <= _SERIAL_ELEMENTS else 1
     shared_bytes = 4 * parts * n
-    return TaskList(lambda i, o: [
-        ParallelTask(rows.address, (*i, *o), parts, grain, 0, shared_bytes),
-        ParallelTask(sums.address, (*i, *o), n, n if n <= 4096 else 2048, 0, shared_bytes),
-    ])  # fmt: skip
+    return TaskList(
+        lambda i, o: [
+            ParallelTask(rows.address, (*i, *o), parts, grain, 0, shared_bytes),
+            ParallelTask(sums.address, (*i, *o), n, n if n <= 4096 else 2048, 0, shared_bytes),
+        ]
+    )

@@ -104,8 +104,18 @@ class _GemmEmitter:
             with k.if_then(self.ends.equals(p.n)):
                 work(Int64(k, k.word(main_end)), vectors, mask)
 
-    def tiles(self, height: int, r0: Int64, tiles: Index, kb: Index, depth: Index, c: Int64, vectors: int, mask: Mask,
-              is_full_depth: bool) -> None:  # fmt: skip
+    def tiles(
+        self,
+        height: int,
+        r0: Int64,
+        tiles: Index,
+        kb: Index,
+        depth: Index,
+        c: Int64,
+        vectors: int,
+        mask: Mask,
+        is_full_depth: bool,
+    ) -> None:
         """Emit one panel: a block of the depth for all tiles of rows; ``is_full_depth``: the block is the whole
         depth."""
         k, p = self.k, self.p
@@ -139,8 +149,9 @@ class _GemmEmitter:
                 if is_full_depth:
                     column = c + v * k.lanes
                     at = self.base + (r0 + row + r) * p.n + column
-                    self.epilogue.store(k, self.inputs, self.outputs, tile_sums[r][v], at, column,
-                                        mask if v == vectors - 1 else None)  # fmt: skip
+                    self.epilogue.store(
+                        k, self.inputs, self.outputs, tile_sums[r][v], at, column, mask if v == vectors - 1 else None
+                    )
                 else:
                     sum_address.store(tile_sums[r][v], r * p.piece_columns + v * k.lanes)
 
@@ -225,8 +236,7 @@ def fused_matmul(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     return _prepare(ins, outs, fused_epilogue(ins, outs, attrs, -1), where, dict(matmul_attrs))
 
 
-def _prepare(ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int],
-              attrs: Attrs) -> TaskList | None:  # fmt: skip
+def _prepare(ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int], attrs: Attrs) -> TaskList | None:
     transpose_a, transpose_b = attrs.get("transpose_a", False), attrs.get("transpose_b", False)
     p = plan_gemm(ins[where[0]], ins[where[1]], outs[0], transpose_a, transpose_b)
     return _tasks(p, epilogue, where)

@@ -176,8 +176,9 @@ def _prepacked_kernel(p: PackedGemm, epilogue: FusedEpilogue, where: tuple[int, 
     )
 
 
-def _prepare(ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int],
-              attrs: Attrs) -> PrepackedKernel | None:  # fmt: skip
+def _prepare(
+    ins: Specs, outs: Specs, epilogue: FusedEpilogue, where: tuple[int, int], attrs: Attrs
+) -> PrepackedKernel | None:
     a, b = (ins[i] for i in where)
     if attrs.get("transpose_a") or where[0] == where[1] or b.ndim != 2 or epilogue.kinds[where[1]] != ANCHOR:
         return None

@@ -158,15 +158,23 @@ class _LargeGemmEmitter:
     def tile(self, row: Int64, tile: RegisterTile, column: Int64, edge: bool) -> None:
         """Emit the sums of a tile and the epilogue; at the ``edge`` some of its last columns may not exist."""
         k, d = self.k, self.d
-        tile_sums = accumulate(k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth,
-                          [DepthLoop(d.depth, 1, tile.width)])  # fmt: skip
+        tile_sums = accumulate(
+            k, tile, self.a + row * d.depth, d.depth, self.w + column * d.depth, [DepthLoop(d.depth, 1, tile.width)]
+        )
 
         def store(mask: Mask) -> None:
             for r in range(tile.rows):
                 for v in range(tile.vectors):
                     c = column + v * tile.lanes
-                    self.epilogue.store(k, self.inputs, self.outputs, tile_sums[r][v], (row + r) * d.n + c, c,
-                                        mask if v == tile.vectors - 1 else None)  # fmt: skip
+                    self.epilogue.store(
+                        k,
+                        self.inputs,
+                        self.outputs,
+                        tile_sums[r][v],
+                        (row + r) * d.n + c,
+                        c,
+                        mask if v == tile.vectors - 1 else None,
+                    )
 
         if not edge:
             store(None)
@@ -191,9 +199,14 @@ def _prepare(
         return None
     packing, work = kernel_code(pack_panels, d), kernel_code(emit_gemm, d, epilogue, *where)
     panels = len(d.column_panels.vectors)
-    return PrepackedKernel(where[1], d.size, lambda i, o: [ParallelTask(packing.address, (i[0], o[0]), panels)],
-                 lambda i, o: [ParallelTask(work.address, (*i, *o), d.items)], "packed_gemm_large",
-                 (d.n, d.depth, d.is_transposed, d.column_panels))  # fmt: skip
+    return PrepackedKernel(
+        where[1],
+        d.size,
+        lambda i, o: [ParallelTask(packing.address, (i[0], o[0]), panels)],
+        lambda i, o: [ParallelTask(work.address, (*i, *o), d.items)],
+        "packed_gemm_large",
+        (d.n, d.depth, d.is_transposed, d.column_panels),
+    )
 
 
 @prepacked_kernel("matmul")

@@ -79,8 +79,16 @@ def _multiply(k: KernelBuilder, p: SmallKGemm, epilogue: FusedEpilogue, where: t
                     for v in range(0, vectors * lanes, 16):
                         for pointer in full_operands:
                             pointer.prefetch(corner + ((i + height) * p.n + v), 2)
-                tile_sums = accumulate(k, RegisterTile(height, vectors, lanes), k.local + r, 1, b + c,
-                                  [DepthLoop(p.depth, _PIECE_ROWS, p.n)], None, mask)  # fmt: skip
+                tile_sums = accumulate(
+                    k,
+                    RegisterTile(height, vectors, lanes),
+                    k.local + r,
+                    1,
+                    b + c,
+                    [DepthLoop(p.depth, _PIECE_ROWS, p.n)],
+                    None,
+                    mask,
+                )
                 for i, row in enumerate(tile_sums):
                     for v, one in enumerate(row):
                         edge = mask if v == vectors - 1 else None

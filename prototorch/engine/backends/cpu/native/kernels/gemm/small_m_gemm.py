@@ -97,10 +97,12 @@ def small_m_gemm(m: int, n: int, depth: int, epilogue: FusedEpilogue, where: tup
     multiply, sums = kernel_code(_multiply, p, where), kernel_code(_add_partial_sums, p, epilogue)
     local_bytes = 4 * p.m * (p.block_depth + 16)
     shared_bytes = 4 * p.depth_pieces * p.column_pieces * p.sum_elements
-    return TaskList(lambda i, o: [
-        ParallelTask(multiply.address, (*i, *o), p.depth_pieces * p.column_pieces, 1, local_bytes, shared_bytes),
-        ParallelTask(sums.address, (*i, *o), m, 1, 0, shared_bytes),
-    ])  # fmt: skip
+    return TaskList(
+        lambda i, o: [
+            ParallelTask(multiply.address, (*i, *o), p.depth_pieces * p.column_pieces, 1, local_bytes, shared_bytes),
+            ParallelTask(sums.address, (*i, *o), m, 1, 0, shared_bytes),
+        ]
+    )
 
 
 def _multiply(k: KernelBuilder, p: SmallMGemm, where: tuple[int, int]) -> None:
@@ -141,8 +143,17 @@ def _multiply(k: KernelBuilder, p: SmallMGemm, where: tuple[int, int]) -> None:
                     if block_depth % _PREFETCH_STEPS:
                         depth = [DepthLoop(block_depth, 1, p.n)]
                     x, w = k.local + first_row * line, corner + at * width
-                    tile_sums = accumulate(k, RegisterTile(height, vectors, lanes), x, line, w, depth, start, mask,
-                                      on_outer_step=None if first_row else prefetch_step)  # fmt: skip
+                    tile_sums = accumulate(
+                        k,
+                        RegisterTile(height, vectors, lanes),
+                        x,
+                        line,
+                        w,
+                        depth,
+                        start,
+                        mask,
+                        on_outer_step=None if first_row else prefetch_step,
+                    )
                     for r, row in enumerate(tile_sums):
                         for v, one in enumerate(row):
                             sum_address.store(one, r * width + v * lanes)

@@ -61,8 +61,12 @@ def _bilinear_taps(k: KernelBuilder, v: AffineSampling, m: list[Num], row: Int64
     else:
         y0, x0 = k.unary_intrinsic("floor", y), k.unary_intrinsic("floor", x)
         down, right = y - y0, x - x0
-        taps = [(y0, x0, (one - down) * (one - right)), (y0, x0 + 1.0, (one - down) * right),
-                  (y0 + 1.0, x0, down * (one - right)), (y0 + 1.0, x0 + 1.0, down * right)]  # fmt: skip
+        taps = [
+            (y0, x0, (one - down) * (one - right)),
+            (y0, x0 + 1.0, (one - down) * right),
+            (y0 + 1.0, x0, down * (one - right)),
+            (y0 + 1.0, x0 + 1.0, down * right),
+        ]
     pixels = []
     for a, b, weight in taps:
         inside = (a >= 0.0) & (a < float(v.height)) & (b >= 0.0) & (b < float(v.width))

@@ -98,8 +98,13 @@ def pad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         return _pad_constant(x, y, in_shape, pads, attrs.get("value", 0.0))
     last = max((i for i, p in enumerate(pads) if any(p)), default=len(in_shape) - 1)
     tables = [pad_source_indices(n, before, after, mode) for n, (before, after) in zip(in_shape, pads, strict=True)]
-    line = PaddedLine(tuple(len(t) for t in tables[:last]), tuple(row_major_strides(in_shape)[:last]), in_shape[last],
-                prod(in_shape[last + 1 :]), *pads[last])  # fmt: skip
+    line = PaddedLine(
+        tuple(len(t) for t in tables[:last]),
+        tuple(row_major_strides(in_shape)[:last]),
+        in_shape[last],
+        prod(in_shape[last + 1 :]),
+        *pads[last],
+    )
     table = np.array([i for t in tables[: last + 1] for i in t], np.int64)
     kernel, items = kernel_code(_pad_lines, line, COPY_DTYPES[SIZES[x.dtype]]), prod(line.outer)
     grain = items if y.size <= PIECE else max(PIECE // line.size, 1)

@@ -164,8 +164,9 @@ def _input_grad_planes(k: KernelBuilder, c: ChannelShape, g: FusedGradient, eps:
         for_each_position(k, c, channel, store_grad)
 
 
-def _tasks(outs: Specs, c: ChannelShape, g: FusedGradient, eps: float, full_outputs: list[int],
-           vectors: list[int]) -> TaskList:  # fmt: skip
+def _tasks(
+    outs: Specs, c: ChannelShape, g: FusedGradient, eps: float, full_outputs: list[int], vectors: list[int]
+) -> TaskList:
     """``full_outputs`` are the indices of the full-size outputs, ``vectors`` those of the gradients of gamma and
     beta."""
     if not c.is_channels_last:

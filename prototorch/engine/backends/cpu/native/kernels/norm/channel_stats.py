@@ -141,8 +141,9 @@ def sum_rows(
         for_each_channel_vector(k, c.channels, add)
 
 
-def _sum_rows_in_registers(k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64, sums: Sequence[Pointer],
-                         terms: Terms) -> None:  # fmt: skip
+def _sum_rows_in_registers(
+    k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64, sums: Sequence[Pointer], terms: Terms
+) -> None:
     lanes = min(k.lanes, 1 << (c.channels - 1).bit_length())
     starts = range(0, c.channels, lanes)
     masks = [None if i + lanes <= c.channels else k.mask(c.channels - i, lanes) for i in starts]
@@ -172,16 +173,18 @@ def _sum_rows_in_registers(k: KernelBuilder, c: ChannelShape, start: Int64, coun
             s.store(total, i, mask)
 
 
-def for_each_row(k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64,
-              body: Callable[[Int64, Int64, int, Num | None], None]) -> None:  # fmt: skip
+def for_each_row(
+    k: KernelBuilder, c: ChannelShape, start: Int64, count: Int64, body: Callable[[Int64, Int64, int, Num | None], None]
+) -> None:
     """Emit ``body(offset, channel, lanes, mask)`` for all vectors of some rows."""
     with k.range(start, start + count) as row:
         at = row * c.channels
         for_each_channel_vector(k, c.channels, lambda i, lanes, mask: body(at + i, i, lanes, mask))
 
 
-def sum_line(k: KernelBuilder, at: Int64, length: int, terms: Callable[[Int64, Num | None], Sequence[Num]],
-                count: int) -> list[Num]:  # fmt: skip
+def sum_line(
+    k: KernelBuilder, at: Int64, length: int, terms: Callable[[Int64, Num | None], Sequence[Num]], count: int
+) -> list[Num]:
     """Return the sums of ``count`` terms over contiguous elements; ``terms(offset, mask)`` returns a vector for
     each."""
     lanes = k.lanes
@@ -202,8 +205,9 @@ def sum_line(k: KernelBuilder, at: Int64, length: int, terms: Callable[[Int64, N
     return [k.reduce_add((a + b) + (c + d)) for a, b, c, d in streams]
 
 
-def sum_plane(k: KernelBuilder, c: ChannelShape, channel: Int64, terms: Callable[[Int64, Num | None], Sequence[Num]],
-                 count: int) -> list[Num]:  # fmt: skip
+def sum_plane(
+    k: KernelBuilder, c: ChannelShape, channel: Int64, terms: Callable[[Int64, Num | None], Sequence[Num]], count: int
+) -> list[Num]:
     """Return the same sums over one channel's elements; those of single images are added in float64."""
     totals = [k.variable(k.zero(1, "float64")) for _ in range(count)]
     with k.range(c.outer) as image:

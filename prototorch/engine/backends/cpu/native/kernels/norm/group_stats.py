@@ -87,16 +87,18 @@ class GroupItem:
         """Return a row of scratch memory: one element for each channel."""
         return self.k.local.as_type("float32") + row * self.p.scratch_stride
 
-    def sum_channels(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Terms, count: int,
-             positions: int) -> None:  # fmt: skip
+    def sum_channels(
+        self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Terms, count: int, positions: int
+    ) -> None:
         """Sum ``terms(the arrays' elements, the channel's coefficients)`` over the first positions, for each
         channel, into the first rows."""
         (self._sums_last if self.p.is_channels_last else self._sums_plain)(
             arrays, coefficients, terms, count, positions
         )
 
-    def _sums_plain(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int,
-                    positions: int) -> None:  # fmt: skip
+    def _sums_plain(
+        self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int, positions: int
+    ) -> None:
         k, p = self.k, self.p
         with k.range(p.item_channels) as c:
             factors = [one.load(c).splat(k.lanes) for one in coefficients]
@@ -108,8 +110,9 @@ class GroupItem:
             for j, total in enumerate(totals):
                 self.scratch(SUMS + j).store(total, c)
 
-    def _sums_last(self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int,
-                   positions: int) -> None:  # fmt: skip
+    def _sums_last(
+        self, arrays: Sequence[Pointer], coefficients: Sequence[Pointer], terms: Any, count: int, positions: int
+    ) -> None:
         k, p = self.k, self.p
 
         def vectors(c: Index, num_vectors: int, mask: Mask) -> None:

@@ -74,8 +74,16 @@ def pool_geometry(x: Spec, others: Specs, size: tuple[int, ...], attrs: Attrs) -
     def triple(values: Any, fill: int) -> Any:
         return ((fill,) * (3 - rank)) + tuple(int(v) for v in values)
 
-    return PoolGeometry(n if last else n * c, c if last else 1, triple(size, 1), triple(out, 1), triple(kernel, 1),
-                   triple(strides, 1), triple((p[0] for p in pads), 0), triple((p[1] for p in pads), 0))  # fmt: skip
+    return PoolGeometry(
+        n if last else n * c,
+        c if last else 1,
+        triple(size, 1),
+        triple(out, 1),
+        triple(kernel, 1),
+        triple(strides, 1),
+        triple((p[0] for p in pads), 0),
+        triple((p[1] for p in pads), 0),
+    )
 
 
 def unravel_row(row: Int64, inner: tuple[int, ...]) -> list[Int64]:
@@ -87,8 +95,14 @@ def unravel_row(row: Int64, inner: tuple[int, ...]) -> list[Int64]:
     return [row, *reversed(indices)]
 
 
-def for_each_column(k: KernelBuilder, inside: Num, fast: tuple[int, int], count: int, quick: Callable[[Int64], None],
-             careful: Callable[[Int64], None]) -> None:  # fmt: skip
+def for_each_column(
+    k: KernelBuilder,
+    inside: Num,
+    fast: tuple[int, int],
+    count: int,
+    quick: Callable[[Int64], None],
+    careful: Callable[[Int64], None],
+) -> None:
     """Emit ``quick`` for the columns in the range ``fast`` if the row is inside, ``careful`` for all others of
     ``count``."""
     a, b = fast

@@ -223,8 +223,16 @@ def _tasks(w: PoolGeometry, outs: Specs, body: Callable[..., None], *params: Any
 def _geometry_of_result(ins: Specs, outs: Specs, attrs: Attrs) -> PoolGeometry:
     w = pool_geometry(outs[0], ins, attrs["size"], attrs)
     if has_blocks(w) and w.size[0] > 1:  # planes are treated as images
-        return PoolGeometry(w.images * w.size[0], w.channels, (1, *w.size[1:]), (1, *w.out[1:]), w.kernel, w.strides,
-                       w.pad_before, w.pad_after)  # fmt: skip
+        return PoolGeometry(
+            w.images * w.size[0],
+            w.channels,
+            (1, *w.size[1:]),
+            (1, *w.out[1:]),
+            w.kernel,
+            w.strides,
+            w.pad_before,
+            w.pad_after,
+        )
     return w
 
 

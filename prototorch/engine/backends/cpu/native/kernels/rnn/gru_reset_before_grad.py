@@ -161,8 +161,10 @@ def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         hs, g, g_h = i[-3:]
         dx, du, db, dh = o
         tasks = [*copy_states(h0, hs, states_before), *packing(u), *gates(x, states_before, bias, z, r, rh, new)]
-        tasks += [ParallelTask(one.address, (at,), blocks, grain_size(blocks, units * units), 0, shared_bytes)
-                 for one, at in ((turn_gates, u), (turn_new, u + 8 * units))]  # fmt: skip
+        tasks += [
+            ParallelTask(one.address, (at,), blocks, grain_size(blocks, units * units), 0, shared_bytes)
+            for one, at in ((turn_gates, u), (turn_new, u + 8 * units))
+        ]
         for step_index in range(t - 1, -2, -1):
             last, end = step_index == t - 1, step_index < 0
             later, time = p.time_of(step_index + 1), p.time_of(max(step_index, 0))

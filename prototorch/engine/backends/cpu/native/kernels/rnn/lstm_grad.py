@@ -95,8 +95,10 @@ def _backward_step(k: KernelBuilder, p: SequenceShape, last: bool, first: bool, 
             if p.is_masked:
                 keep = k.pointer(9, "bool").load(row * p.t)
                 zero = k.zero(k.lanes)
-                grads = [*(k.select(keep, m, zero) for m in grads[:4]),
-                        k.select(keep, grads[4], dc.load(offset, k.lanes, mask))]  # fmt: skip
+                grads = [
+                    *(k.select(keep, m, zero) for m in grads[:4]),
+                    k.select(keep, grads[4], dc.load(offset, k.lanes, mask)),
+                ]
                 dh.store(d, offset, mask)
             for j, m in enumerate(grads[:4]):
                 gate_grads.store(m, step_index + j * n, mask)
@@ -172,8 +174,9 @@ def _prepare(ins: Specs, attrs: Attrs, has_gates: bool) -> TaskList | None:
     kinds = {(a, b, c): kernel_code(_backward_step, p, a, b, c) for a, b, c in
              ((False, False, False), (True, False, False), (False, True, False), (True, True, False),
               (False, False, True))}  # fmt: skip
-    product = matmul((Spec((n * t, units)), Spec((n * t, 4 * units))), (Spec((units, 4 * units)),),
-                     {"transpose_a": True})  # fmt: skip
+    product = matmul(
+        (Spec((n * t, units)), Spec((n * t, 4 * units))), (Spec((units, 4 * units)),), {"transpose_a": True}
+    )
     recompute, copy_states = _recompute_tasks(p, shared_bytes), shift_states(p)
     copy_state = strided_copy([StridedAxis(n * units, 1, 1)], "float32", 0, 0)
     grain = grain_size(blocks * rows.num_groups, n * units * 4 * units)

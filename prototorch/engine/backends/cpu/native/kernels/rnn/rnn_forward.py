@@ -113,8 +113,7 @@ def _items_together(p: SequenceShape, items: int) -> int:
     return max(min(round(_PIECE_CYCLES / cycles), items // 4), 1)
 
 
-def _prepare(kind: str, ins: Specs, outs: Specs, attrs: Attrs,
-            is_prepacked: bool = False) -> PrepackedKernel | None:  # fmt: skip
+def _prepare(kind: str, ins: Specs, outs: Specs, attrs: Attrs, is_prepacked: bool = False) -> PrepackedKernel | None:
     """Return the packing of the weights and all steps; ``is_prepacked``: the weights are packed to an output."""
     _, gates, states = CELLS[kind]
     p = sequence_shape(ins, attrs, gates)

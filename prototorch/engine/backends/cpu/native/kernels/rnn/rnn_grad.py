@@ -134,8 +134,9 @@ def _prepare(ins: Specs, attrs: Attrs, gates: int) -> TaskList | None:
     shared_bytes = 4 * (p.packed_elements + unit_block_count * gates * units * _UNIT_VECTORS * vector_lanes("float32"))
     transposing = kernel_code(pack_transposed_weights, units, gates * units, _UNIT_VECTORS, p.packed_elements)
     kinds = {(a, b): kernel_code(_backward_step, p, a, b) for a, b in ((False, False), (True, False), (False, True))}
-    product = matmul((Spec((n * t, units)), Spec((n * t, gates * units))), (Spec((units, gates * units)),),
-                     {"transpose_a": True})  # fmt: skip
+    product = matmul(
+        (Spec((n * t, units)), Spec((n * t, gates * units))), (Spec((units, gates * units)),), {"transpose_a": True}
+    )
     if product is None:
         return None
     copy_states = shift_states(p)

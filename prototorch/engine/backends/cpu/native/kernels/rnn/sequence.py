@@ -137,8 +137,16 @@ def unit_blocks(units: int, vectors: int = 1) -> int:
     return -(-units // (vectors * vector_lanes("float32")))
 
 
-def multiply_rows(k: KernelBuilder, rows: RowTiling, group: Any, x: Pointer, step: int, w: Pointer, depth: int,
-             use: Callable[[Int64, Callable[[int], Num]], None]) -> None:  # fmt: skip
+def multiply_rows(
+    k: KernelBuilder,
+    rows: RowTiling,
+    group: Any,
+    x: Pointer,
+    step: int,
+    w: Pointer,
+    depth: int,
+    use: Callable[[Int64, Callable[[int], Num]], None],
+) -> None:
     """Emit ``use(row, sums)`` for each row of a group, where ``sums(v)`` is vector v of the row's product with packed
     w.
 
