@@ -19,6 +19,7 @@ _EXAMPLE_SHAPES = [(3,), (2, 1, 3)]
 class ActivationLayer(Layer, abstract=True):
     """An activation: one input, an output of the same shape."""
 
+    follows_layer = True
     display_name = "activation"
     mask_policy: ClassVar[MaskPolicy] = "keep"
     keeps_positions: ClassVar[bool] = True
@@ -229,6 +230,7 @@ class LogSoftmax(ActivationLayer):
 class Activation(Layer):
     """Any activation as a layer: ``Activation { activation: relu }`` (Keras)."""
 
+    follows_layer = True
     activation: ActivationLayer = field(doc="The activation.")
     mask_policy = "keep"
     keeps_positions = True

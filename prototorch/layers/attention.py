@@ -20,6 +20,7 @@ class MultiHeadAttention(ProjectedAttention):
     scale with the connections count all heads together.
     """
 
+    block_word = "attention"
     positional = ("num_heads", "key_dim", "value_dim", "dropout", "use_bias", "output_shape")
     num_heads: int = field(min=1, doc="The number of heads.")
     key_dim: int = field(min=1, doc="The length of each head's queries and keys.")

@@ -51,6 +51,10 @@ class Layer(Block, family="layer"):
     moves_elements: ClassVar[bool] = False
     #: the axis of the output along which its field ``use_bias`` adds one number each; None: it has no such bias
     bias_axis: ClassVar[int | None] = None
+    #: the word for it in names of blocks of generated texts ("bn"); "": its own name
+    block_word: ClassVar[str] = ""
+    #: whether it is written behind the layer that it belongs to, and so rarely begins a block (activations, pooling)
+    follows_layer: ClassVar[bool] = False
     #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name
     transposable_weight: ClassVar[str | None] = None
     #: fields that the layers of this name in other systems do not have; at their defaults it is the same layer there

@@ -22,6 +22,7 @@ class BatchNormalization(AffineNormLayer):
     ``freeze``), the moving ones are used. Elements that a mask leaves out do not count in the batch's moments.
     """
 
+    block_word = "bn"
     keeps_positions = True
 
     positional = ("axis", "momentum", "epsilon", "center", "scale")

@@ -123,6 +123,7 @@ class Conv2DTranspose(_ConvTransposeLayer):
     + output_padding (PyTorch).
     """
 
+    block_word = "upconv"
     positional = ("filters", "kernel_size", "strides", "padding", "output_padding")
     foreign_names = dict.fromkeys(("Deconvolution", "ConvTranspose2d", "Deconv"), "Conv2DTranspose")
 

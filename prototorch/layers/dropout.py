@@ -18,6 +18,7 @@ class Dropout(RandomLayer):
     Input and output [batch, ...]. The identity outside training. (Srivastava et al., 2014.)
     """
 
+    follows_layer = True
     mask_policy = "keep"
     keeps_bounds = True
     keeps_positions = True
@@ -49,6 +50,7 @@ class Dropout(RandomLayer):
 class _SpatialDropout(RandomLayer):
     """Whole channels are dropped."""
 
+    follows_layer = True
     keeps_bounds = True
     rank: ClassVar[int]
     mask_policy: ClassVar[MaskPolicy] = "keep"

@@ -106,6 +106,7 @@ class GlobalAveragePooling1D(_GlobalAverage):
 class GlobalAveragePooling2D(_GlobalAverage):
     """The mean of each channel (Keras). Input [batch, channels, rows, columns], output [batch, channels]."""
 
+    block_word = "pool"
     positional = ()
 
     rank = 2

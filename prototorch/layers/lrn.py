@@ -19,6 +19,7 @@ class LRN(Layer):
     spatial dimension. Input [batch, channels, ...], output the same shape. What is beyond the ends counts as 0.
     """
 
+    follows_layer = True
     foreign_names = {"LocalResponseNorm": "LRN"}
     foreign_fields = {"local_size": "size"}
 

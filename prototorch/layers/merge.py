@@ -84,6 +84,7 @@ class _Elementwise(MergeLayer):
 class Add(_Elementwise):
     """The sum of all inputs (Keras). Inputs [batch, ...] of one shape, output the same; sizes of 1 are repeated."""
 
+    block_word = "residual"
     examples = [
         example("Add { }", inputs=[(2, 3), (2, 3)]),
         example("Add { }", inputs=[(2, 3, 1), (1, 3, 2), (2, 3, 2)]),
@@ -112,6 +113,7 @@ class Multiply(_Elementwise):
     An element that a mask leaves out is no factor; where all are left out the product is 0.
     """
 
+    block_word = "gate"
     examples = [
         example("Multiply { }", inputs=[(2, 3), (2, 3)]),
         example("Multiply { }", inputs=[(3, 2, 2), (3, 1, 1), (3, 2, 1)]),
@@ -130,6 +132,7 @@ class Multiply(_Elementwise):
 class Average(_Elementwise):
     """The mean of all inputs (Keras). Inputs [batch, ...] of one shape; sizes of 1 are repeated."""
 
+    block_word = "mean"
     examples = [
         example("Average { }", inputs=[(2, 3), (2, 3)]),
         example("Average { }", inputs=[(4,), (1,), (4,)]),
@@ -191,6 +194,7 @@ class Concatenate(MergeLayer):
     in a text and -1 the last. ``axis: 0`` joins the samples of the inputs, which may then be of different numbers.
     """
 
+    block_word = "concat"
     moves_elements = True
     aliases = ("Concat",)
     axis: int = field(default=1, doc="The axis, the batch dimension being 0.")

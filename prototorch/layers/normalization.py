@@ -19,6 +19,7 @@ class LayerNormalization(AffineNormLayer):
     features of a sequence [steps, features].
     """
 
+    block_word = "norm"
     foreign_names = {"LayerNorm": "LayerNormalization"}
 
     axis: list[int] = field(default=-1, doc="The axis or axes, the batch dimension being 0.")
@@ -42,6 +43,7 @@ class GroupNormalization(AffineNormLayer):
     its own (instance normalization), ``groups: 1`` all in one.
     """
 
+    block_word = "norm"
     foreign_names = {"GroupNorm": "GroupNormalization"}
     foreign_fields = {"num_groups": "groups"}
 

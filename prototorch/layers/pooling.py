@@ -24,6 +24,7 @@ def _pool_size_field(rank: int) -> Any:
 class _Pooling(Layer):
     """The windows; the classes below declare their sizes and say what is taken of each."""
 
+    follows_layer = True
     keeps_bounds = True
     foreign_names = {"Pooling": "Write MaxPooling2D or AveragePooling2D."}
     foreign_fields = {"kernel_size": "pool_size"}

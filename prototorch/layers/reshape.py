@@ -18,6 +18,7 @@ class Flatten(Layer):
     Input [batch, ...], output [batch, product of the rest].
     """
 
+    follows_layer = True
     moves_elements = True
     keeps_bounds = True
     examples = [example("Flatten { }", inputs=[(2, 3, 4)]), example("Flatten { }", inputs=[()])]

@@ -83,6 +83,7 @@ class DepthwiseConv2D(_DepthwiseConv):
     [channels * depth_multiplier, 1, *kernel_size]: output c * depth_multiplier + m is the m-th of channel c.
     """
 
+    block_word = "depthwise"
     positional = ("kernel_size", "strides", "padding")
     rank = 2
     kernel_size: Sizes = kernel_field(2)

@@ -7,7 +7,7 @@ derivatives too.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import UnaryOp, abs_, cast, exp, full, minimum, ones_like, square, tanh, where
@@ -26,6 +26,11 @@ class ActivationGrad(Op):
 
     elementwise = True
     inplace = {0: 0}
+    #: whether v is the output of an activation that nowhere decreases: the largest output of a window tells the
+    #: derivative at its largest input
+    reads_output: ClassVar[bool] = False
+    #: whether the derivative follows from the sign of v alone, which a positive factor does not change
+    reads_sign: ClassVar[bool] = False
 
     def derivative(self, v: Any, **attrs: Any) -> Any:
         """The derivative at v."""
@@ -69,6 +74,9 @@ def softplus_array(xp: Any, x: Any) -> Any:
 
 
 class ReluGrad(ActivationGrad):
+    reads_output = True
+    reads_sign = True
+
     def derivative(self, v):
         return _mask(v > 0, v)
 
@@ -86,6 +94,8 @@ class Relu(UnaryOp):
 
 
 class Relu6Grad(ActivationGrad):
+    reads_output = True
+
     def derivative(self, v):
         return _mask(v > 0, v) * _mask(v < 6, v)
 
@@ -100,6 +110,9 @@ class Relu6(UnaryOp):
 
 
 class LeakyReluGrad(ActivationGrad):
+    reads_output = True
+    reads_sign = True
+
     def derivative(self, v, negative_slope):
         return where(v > 0, ones_like(v), full.apply_like(v, shape=(), value=negative_slope, dtype=v.dtype))
 
@@ -183,6 +196,8 @@ class Gelu(UnaryOp):
 
 class SigmoidGrad(ActivationGrad):
     """From the output."""
+
+    reads_output = True
 
     def derivative(self, v):
         return v * (1 - v)
@@ -275,6 +290,8 @@ class Softsign(UnaryOp):
 
 class HardSigmoidGrad(ActivationGrad):
     """From the output."""
+
+    reads_output = True
 
     def derivative(self, v):
         return _mask(v > 0, v) * _mask(v < 1, v) * (1 / 6)

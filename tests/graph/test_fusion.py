@@ -10,7 +10,7 @@ from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph
 from prototorch.graph.passes.fusion_groups import FusionGroups
 from prototorch.graph.plan import make_plan
-from prototorch.ops.core import backward_pass, use_interpreter
+from prototorch.ops.core import OPS, backward_pass, use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from prototorch.train.step_inputs import TRAIN
@@ -277,12 +277,12 @@ def test_random_groups_keep_an_order():
                 assert p is None or place[p] <= place[i]
 
 
-def pooling(kernel, size, slope):
+def pooling(kernel, size, activation):
     """A pooling after an activation, and the gradient of what was before both."""
     graph = Graph()
     x = graph.input("x", Spec((2, 3, *size)))
     attrs = {"kernel": kernel, "strides": (2, 2), "pads": ((0, 1), (1, 0))}
-    y = ops.leaky_relu(x, negative_slope=0.1) if slope else ops.relu(x)
+    y = activation(x)
     pooled = ops.tanh(ops.max_pool(y, **attrs)[0])
     with use_interpreter(graph):
         total = ops.sum(pooled * graph.constant(normal(*pooled.shape, seed=1)))
@@ -296,12 +296,16 @@ def normal(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("slope", [False, True])
+#: the activations whose derivative follows from their output
+READ_FROM_OUTPUT = [name.removesuffix("_grad") for name, op in OPS.items() if getattr(op, "reads_output", False)]
+
+
+@pytest.mark.parametrize("name", READ_FROM_OUTPUT)
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 3)], ids=str)
-def test_a_slope_is_taken_where_the_gradient_is_small(kernel, slope):
-    graph, out, given = pooling(kernel, (7, 8), slope)
+def test_a_derivative_is_taken_where_the_gradient_is_small(kernel, name):
+    graph, out, given = pooling(kernel, (7, 8), OPS[name])
     plan = make_plan(graph, out, None, FUSING)
-    grad = next(s for s in plan.steps if "relu_grad" in names_of(s))
+    grad = next(s for s in plan.steps if f"{name}_grad" in names_of(s))
     assert grad.outputs[0].shape[2] < 7
     _, got, _ = run(graph, out, **given)
     _, wanted, _ = run(graph, out, backend=PLAIN, **given)
@@ -313,7 +317,7 @@ def names_of(step):
     return "+".join(line[0] for line in step.node.attrs.get("program", ())) or step.node.op.name
 
 
-def test_dropout_tells_the_slope_so_that_the_activation_is_not_kept():
+def test_dropout_tells_the_derivative_so_that_the_activation_is_not_kept():
     graph = Graph()
     x, w = graph.input("x", Spec((4, 6))), graph.state("w", Spec((6, 8)))
     key = graph.input("key", Spec((2,), "uint64"))

@@ -11,17 +11,12 @@ from __future__ import annotations
 
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
-from prototorch.ops.activation import leaky_relu_grad, relu6_grad, relu_grad
+from prototorch.ops.activation import ActivationGrad
 from prototorch.ops.pool import max_pool, max_pool_grad
 from prototorch.ops.random import dropout
 from prototorch.ops.reduce import normalize_axes, sum_
 
 __all__ = ["hoist_activation_gradient"]
-
-#: gradients g * f'(y), y being the activation's output
-_ACTIVATION_GRADIENTS = (relu_grad, relu6_grad, leaky_relu_grad)
-#: of these, those whose derivative follows from the sign, which the factor of a dropout does not change
-_SIGN_GRADIENTS = (relu_grad, leaky_relu_grad)
 
 
 def hoist_activation_gradient(graph: Graph, context: PassContext) -> bool:
@@ -36,11 +31,13 @@ def hoist_activation_gradient(graph: Graph, context: PassContext) -> bool:
         source = node.inputs[0].producer if node.inputs else None
         if source is None:
             continue
-        if node.op in _ACTIVATION_GRADIENTS and source.op is max_pool_grad and _is_gradient_of_pool(source, node):
+        op = node.op if isinstance(node.op, ActivationGrad) else None
+        reads_output, reads_sign = (False, False) if op is None else (op.reads_output, op.reads_sign)
+        if reads_output and source.op is max_pool_grad and _is_gradient_of_pool(source, node):
             if graph.has_single_use(node.inputs[0]):
                 _exchange(graph, source, node)
                 changed = True
-        elif node.op in _SIGN_GRADIENTS and source.op is dropout:
+        elif reads_sign and source.op is dropout:
             output = dropped.get(_dropout_key(source, node.inputs[1]))
             if output is not None:
                 graph.set_inputs(node, (node.inputs[0], output))

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch.interop.text_generation.name_parts import block_name
-from prototorch.interop.text_generation.statements import REPEAT, USE, Statement
+from prototorch.interop.text_generation.statements import REPEAT, Statement
 from prototorch.layers.base import Layer
+from prototorch.layers.merge import MergeLayer
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS
 
 __all__ = ["BlockNames"]
 
 _RESERVED = TOP_LEVEL_BLOCKS | {"branch", "param", "block", "repeat", "if", "else", "in", "include", "name", "output"}
-_SHORT = {
-    "BatchNormalization": "bn",
-    "DepthwiseConv2D": "depthwise",
-    "LayerNormalization": "norm",
-    "GroupNormalization": "norm",
-    "MultiHeadAttention": "attention",
-    "GlobalAveragePooling2D": "pool",
-    "Conv2DTranspose": "upconv",
-}
-_MERGES = {"Add": "residual", "Concatenate": "concat", "Multiply": "gate", "Average": "mean"}
 
 
 class BlockNames:
@@ -48,18 +39,25 @@ def _is_layer(name: str) -> bool:
     return name in {form for layer in Layer.member_names() for form in (layer, snake_case(layer), layer.lower())}
 
 
+def _word(layer: type[Layer]) -> str:
+    """The word for a layer beside others; the words of merging layers are for those that hold branches."""
+    return "" if issubclass(layer, MergeLayer) else layer.block_word
+
+
 def _describe(items: Sequence[Statement]) -> str:
     """``conv_bn_relu``, ``residual``."""
     if any(item.kind == REPEAT or item.head.startswith("stage") for item in items):
         return "stage"
-    merge = next((_MERGES.get(item.head) for item in items if item.bodies and item.head in _MERGES), None)
+    merges = (item.layer_class for item in items if item.bodies)
+    merge = next((cls.block_word for cls in merges if cls is not None and cls.block_word), None)
     if merge == "concat" and len(next(i for i in items if i.bodies).bodies) > 2:
         merge = "inception"
     if merge is not None:
         return merge
     words: list[str] = []
     for item in items:
-        word = item.head.rstrip("0123456789") if item.kind == USE else _SHORT.get(item.head)
+        layer = item.layer_class
+        word = item.head.rstrip("0123456789") if layer is None else _word(layer)
         word = word or snake_case(item.head).replace("max_pooling", "pool").rstrip("123d").rstrip("_")
         words.extend(w for w in [word.strip("_")] if w and (not words or words[-1] != w))
     if len(words) > 3 and "depthwise" in words:

@@ -20,25 +20,19 @@ from prototorch.interop.text_generation.statements import (
     StatementList,
     all_names,
 )
+from prototorch.layers.affine_norm import AffineNormLayer
 
 __all__ = ["BlockSearch", "begins_well"]
 
 _MAX_LENGTH = 32  # statements of a block
 _MOST_CANDIDATES = 16  # candidates of a round whose arguments are computed
 _DEFINITION = 6  # the cost of a block's first and last line
-#: what rarely begins a block: it belongs to the layer before it
-_FOLLOWERS = frozenset([
-    "ReLU", "ReLU6", "LeakyReLU", "PReLU", "ELU", "Softmax", "Activation", "Dropout", "SpatialDropout1D",
-    "SpatialDropout2D", "GELU", "SiLU", "Swish", "HardSigmoid", "Sigmoid", "Tanh", "MaxPooling1D",
-    "MaxPooling2D", "AveragePooling1D", "AveragePooling2D", "Flatten", "LRN",
-])  # fmt: skip
-_NORMALIZATIONS = frozenset(["BatchNormalization", "LayerNormalization", "GroupNormalization"])
-_LINEAR = frozenset(["Conv1D", "Conv2D", "Conv3D", "DepthwiseConv2D", "SeparableConv2D", "Conv2DTranspose", "Dense"])
 
 
 def begins_well(item: Statement) -> bool:
     """Whether a person would begin a block or a repeat with this statement."""
-    return item.head not in _FOLLOWERS
+    layer = item.layer_class
+    return layer is None or not layer.follows_layer
 
 
 @dataclass(slots=True)
@@ -269,5 +263,6 @@ def _quality(items: Sequence[Statement], before: Statement | None) -> float:
     """A factor on what a block saves: less where a person would not begin it there."""
     if not begins_well(items[0]):
         return 0.4
-    is_tail = items[0].head in _NORMALIZATIONS and before is not None and before.head in _LINEAR
-    return 0.5 if is_tail else 1.0
+    layer, layer_before = items[0].layer_class, None if before is None else before.layer_class
+    is_norm = layer is not None and issubclass(layer, AffineNormLayer)
+    return 0.5 if is_norm and layer_before is not None and layer_before.bias_axis is not None else 1.0

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from prototorch.layers.base import Layer
+
 __all__ = [
     "LAYER",
     "REPEAT",
@@ -69,6 +71,12 @@ class Statement:
     name: tuple[str, ...] | None = None
     bottoms: tuple[Reference | str, ...] | None = None
     bodies: tuple[StatementList, ...] = ()
+
+    @property
+    def layer_class(self) -> type[Layer] | None:
+        """The class of a layer; None for another statement."""
+        assert Layer.family_registry is not None
+        return Layer.family_registry.find(self.head) if self.kind == LAYER else None
 
     def walk(self) -> Iterator[Statement]:
         """This statement and all inside it, in the order of the text."""
