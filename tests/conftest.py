@@ -7,6 +7,9 @@ import pytest
 
 from tests.spread import choose_spread
 
+# Tests start many processes of the package, which take twice as long where each compiles its modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 os.environ.setdefault("KERAS_BACKEND", "torch")  # before anything imports Keras
 os.environ["PROTOTORCH_DEVICE"] = "cpu"  # what "auto" means: the tests are about the CPU, unless they say otherwise
 

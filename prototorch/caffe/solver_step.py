@@ -81,7 +81,7 @@ class SolverStep:
         executor = self.plans.executor(phase, self._specs)
         feeds: dict[str, object] = dict(inputs)
         if phase == TRAIN:
-            feeds[LEARNING_RATE] = np.asarray(rate, self.plans.steps.float_dtype)
+            feeds[LEARNING_RATE] = np.asarray(rate, self.plans.step_graphs.float_dtype)
             feeds[STEP] = np.int64(iteration + 1)
         if RANDOM_KEY in executor.plan.inputs:
             feeds[RANDOM_KEY] = random_key(self.seed, self._num_batches)

@@ -25,8 +25,8 @@ class SolverUpdate:
     def __init__(self, net: Net, step: SolverStep, kind: str, momentum: float, iter_size: int):
         _check_blobs(net)
         self.net, self._kind, self._momentum, self._iter_size = net, kind, momentum, iter_size
-        graph = step.plans.steps.build_update(input_specs(step.net))
-        self._dtype = step.plans.steps.float_dtype
+        graph = step.plans.step_graphs.build_update(input_specs(step.net))
+        self._dtype = step.plans.step_graphs.float_dtype
         graph.inits.create_missing(net.variables, net.backend.threads)
         plan = make_plan(graph.graph, {}, graph.updates, net.backend)
         self._executor: Any = make_executor(plan, net.backend, net.variables)

@@ -113,7 +113,7 @@ def _check_losses(cache: PlanCache, errors: list[Diagnostic]) -> bool:
             make_target(term, outputs[term.output])
     if not found:
         with _collected(found):
-            cache.steps.build(TEST, specs)
+            cache.step_graphs.build(TEST, specs)
     errors.extend(found)
     return not found
 

@@ -258,7 +258,7 @@ class FamilyMember(FieldType):
 
     def _hint_for(self, name: str) -> str:
         """The hint for a name that no member has. Imports all members, which say what they are called elsewhere."""
-        family: Family = self.root._family
+        family: Family = self.root.family_registry
         hint = family.suggest(name, [n for n in family.names() if family.has(n, self.root)])
         is_none = name.lower() in ("none", "null", "nil")
         return hint or (" Write none, or leave the field out." if is_none else "")

@@ -86,7 +86,7 @@ def _with_target_shapes(
             if term.target_shape is None and (*shape, 1) != expected and shape not in (expected, (*expected, 1)):
                 term = replace(term, target_shape=shape)
         terms.append(term)
-    plan_cache.steps.loss_terms = tuple(terms)
+    plan_cache.step_graphs.loss_terms = tuple(terms)
     return tuple(terms)
 
 

@@ -81,9 +81,9 @@ def find_cause(
         if elements.dtype.kind == "f" and not np.isfinite(elements).all():
             return Cause(f"{_describe_input(name)} is not finite: {_describe_extent(elements, batch, name_samples)}")
     graph, net = Graph(), plan_cache.net
-    net_trace = plan_cache.steps.trace(specs, TRAIN, graph, preprocessing)
+    net_trace = plan_cache.step_graphs.trace(specs, TRAIN, graph, preprocessing)
     with use_interpreter(graph):
-        losses = plan_cache.steps.build_losses(graph, net_trace)
+        losses = plan_cache.step_graphs.build_losses(graph, net_trace)
         gradients = _record_gradients(graph, net_trace, losses.total)
     layers: dict[Value, LayerNode] = {}
     for node in net.nodes:

@@ -66,10 +66,10 @@ class PlanCache:
         decayed_weights: Sequence[str] = (),
     ):
         self.net, self.variables, self.backend = net, variables, backend
-        self.steps = StepGraphBuilder(net, backend, config, trained_weights, step_outputs, decayed_weights)
-        self.metrics = MetricTotals(variables, self.steps.loss_terms, lambda: self.steps.metric_terms)
-        if not self.steps.trained_weights.check():
-            self.steps.trained_weights.check(trace_net(net, 1).weights)
+        self.step_graphs = StepGraphBuilder(net, backend, config, trained_weights, step_outputs, decayed_weights)
+        self.metrics = MetricTotals(variables, self.step_graphs.loss_terms, lambda: self.step_graphs.metric_terms)
+        if not self.step_graphs.trained_weights.check():
+            self.step_graphs.trained_weights.check(trace_net(net, 1).weights)
         self._low_memory = config is not None and config.memory == "low"
         self._autotune = config is not None and config.autotune
         self._executors: dict[PlanKey, Executor] = {}
@@ -84,17 +84,17 @@ class PlanCache:
     @property
     def seed(self) -> int:
         """The seed of initial weights, data order, dropout and augmentation."""
-        return self.steps.seed
+        return self.step_graphs.seed
 
     @property
     def loss_terms(self) -> tuple[LossTerm, ...]:
         """The losses; empty where the model is not compiled."""
-        return self.steps.loss_terms
+        return self.step_graphs.loss_terms
 
     @property
     def optimizer(self) -> Optimizer:
         """The optimizer. Raises UsageError where the model is not compiled."""
-        return self.steps.optimizer
+        return self.step_graphs.optimizer
 
     def executor(
         self,
@@ -138,19 +138,19 @@ class PlanCache:
 
     def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
         """Train these layers or weights, too: plans of training steps are made anew, and the slots of the weights."""
-        self.steps.set_unfreezings(unfreezings)
+        self.step_graphs.set_unfreezings(unfreezings)
         self.train_revision += 1
         specs = self._train_specs()
         for plans in (self._executors, self._plans, self._precompiled, self._can_pad):
             for key in [key for key in plans if key[0] in (TRAIN, ACCUMULATE, True)]:
                 del plans[key]
         if specs is not None:
-            self.steps.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
+            self.step_graphs.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
 
     def newly_trained(self, pattern: str) -> list[str]:
         """The weights that unfreezing a pattern adds to those that are trained as compiled. Raises UsageError for one
         that matches no layer and no weight."""
-        return self.steps.newly_trained(pattern, self._train_specs() or probe_specs(self.net, 1))
+        return self.step_graphs.newly_trained(pattern, self._train_specs() or probe_specs(self.net, 1))
 
     def _train_specs(self) -> dict[str, Spec] | None:
         """The input specs of some training step that has a plan."""
@@ -189,7 +189,7 @@ class PlanCache:
         """Whether a smaller batch may be padded to these specs; see `StepGraphBuilder.is_samplewise`."""
         key = (is_training(phase), phase == PREDICT, tuple(sorted(specs.items())))
         if key not in self._can_pad:
-            self._can_pad[key] = self.steps.is_samplewise(phase, specs)
+            self._can_pad[key] = self.step_graphs.is_samplewise(phase, specs)
         return self._can_pad[key]
 
     def output_specs(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
@@ -225,7 +225,7 @@ class PlanCache:
         preprocessing: InputPreprocessing | None = None,
         with_mask: bool = False,
     ) -> tuple[Plan, VariableInits]:
-        step = self.steps.build(phase, specs, preprocessing, with_mask)
+        step = self.step_graphs.build(phase, specs, preprocessing, with_mask)
         plan = make_plan(step.graph, step.outputs, step.updates, self.backend, low_memory=self._low_memory)
         plan.guarded_states = step.guarded_states
         return plan, step.inits

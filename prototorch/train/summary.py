@@ -91,7 +91,7 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
             other = two.values[node.tops[0]].shape[1:]
             shape = tuple(a if a == b else None for a, b in zip(shape, other, strict=True))
         rows.append(LayerSummary(node.name, type(node.layer).__name__, shape, sizes[node.name], node.bottoms))
-    selected = one.weights if plan_cache is None else plan_cache.steps.trained_weights.select(one)
+    selected = one.weights if plan_cache is None else plan_cache.step_graphs.trained_weights.select(one)
     trainable = sum(w.spec.size for w in selected.values() if w.trainable)
     total = sum(w.spec.size for w in one.weights.values())
     result = Summary(net.name, rows, trainable, total - trainable, batch)

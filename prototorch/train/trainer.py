@@ -126,7 +126,7 @@ class Trainer(StepRunner):
         try:
             if state is not None:
                 self._restore_position(state, loader)
-                self.plan_cache.steps.resolve_metrics(feeder.specs(1))
+                self.plan_cache.step_graphs.resolve_metrics(feeder.specs(1))
             has_validation = validation is not None and any(
                 (epoch + 1) % validation_freq == 0 for epoch in range(initial_epoch, epochs)
             )
