@@ -57,7 +57,6 @@ ALLOWED = {
     ("import by name", "schema/family.py"): "a module that the index names: one of the package's own files",
     ("ast.literal_eval", "base/index_reader.py"): "reads literals of this package's own source",
     ("import by name", "nn/collect.py"): "the modules that lie in a package's own folder",
-    ("import by name", "engine/backends/cpu/native/__init__.py"): "the modules that lie in a package's own folder",
 }
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from prototorch.data import pipeline
 from prototorch.data.data_block import Data
-from prototorch.data.pipeline.columns import Columns
-from prototorch.data.pipeline.source import FitSources
 from prototorch.engine.backends.precision import MODEL_PRECISIONS
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
@@ -23,6 +22,10 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
 from prototorch.train.device_field import DeviceField
+
+if TYPE_CHECKING:
+    from prototorch.data.pipeline.columns import Columns
+    from prototorch.data.pipeline.source import FitSources
 
 
 class OutputLoss(Block):
@@ -274,7 +277,9 @@ class Fit(Block):
 
 def fit_sources(block: Fit) -> FitSources:
     """The data that a fit block names."""
-    return FitSources(block.data, block.validation, block.validation_split, find_span(block, "validation_split"))
+    return pipeline.FitSources(
+        block.data, block.validation, block.validation_split, find_span(block, "validation_split")
+    )
 
 
 def record_class_names(block: Fit | None, columns: Columns) -> Fit | None:

@@ -8,7 +8,9 @@ from typing import Any
 
 from prototorch.base.public_names import PublicNames
 
-_NAMES = PublicNames(__name__, {"columns": "Columns", "samples": "open_samples", "source": "DataSource open_fit_data"})
+_NAMES = PublicNames(
+    __name__, {"columns": "Columns", "samples": "open_samples", "source": "DataSource FitSources open_fit_data"}
+)
 __all__ = _NAMES.names()
 
 
