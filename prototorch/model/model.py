@@ -569,7 +569,7 @@ class Model:
         batch_size = check_optional_integer("batch_size", batch_size) or 32
         steps = check_optional_integer("steps", steps)
         parts: list[dict[str, np.ndarray]] = []
-        for columns in pipeline.open_samples(x, self.signature().without_targets(), batch_size, steps).groups:
+        for columns in pipeline.open_samples(x, self.signature().without_targets, batch_size, steps).groups:
             batches = columns.batches(batch_size)
             self._build(batches.input_specs)
             self.input_ranges.check(batches.dataset)
@@ -619,7 +619,7 @@ class Model:
     def _run_on_batch(self, phase: str, source: DataSource, class_weight: Any) -> dict[str, Any]:
         runner, signature = self._on_batch_runner, self.signature()
         if phase == PREDICT:
-            signature = signature.without_targets()
+            signature = signature.without_targets
         data = source.arrays(signature)
         if not runner.is_bound(phase, data):
             bound = pipeline.Columns(signature, data).bind()

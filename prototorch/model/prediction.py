@@ -101,7 +101,7 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
     """
     part = model.submodel(outputs) if outputs else model
     whole = model.signature()
-    signature = replace(part.signature(), data=whole.data, table=whole.table).without_targets()
+    signature = replace(part.signature(), data=whole.data, table=whole.table).without_targets
     samples = open_paths(what, signature, batch_size)
     arrays = _name_outputs(part, part.predict(samples, batch_size=batch_size))
     names = samples.names or [str(i) for i in range(len(next(iter(arrays.values()))))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -117,6 +118,7 @@ class ModelSignature:
     seed: int = 0
     limits: ReadLimits | None = None
 
+    @cached_property
     def without_targets(self) -> ModelSignature:
         """What the model expects for a prediction."""
         return replace(self, learned=()) if self.learned else self
