@@ -25,13 +25,13 @@ from prototorch.interop.transforms import ReshapeArray, Transform
 
 
 def _relu(export: TorchLayerExport) -> TorchLayer | None:
-    slope, threshold, limit = export.layer.negative_slope, export.layer.threshold, export.layer.max_value
+    layer, threshold, limit = export.layer, export.layer.threshold, export.layer.max_value
     if threshold == 0 and limit is None:
         return None
 
     def work(t: Any, m: Any, x: Any) -> Any:
         x = t.let(x, "x")
-        y = t.torch.where(x <= threshold, (x - threshold) * slope, x)
+        y = t.torch.where(x <= threshold, (x - threshold) * layer.negative_slope, x)
         return y if limit is None else y.clamp(max=limit)
 
     return TorchLayer(work)
