@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from prototorch.engine.backends.cpu.native import cpu_features, elf_loader, jit, llvm_compiler
+from prototorch.engine.backends.cpu.native import cpu_features, elf_loader, jit, kernel_api, llvm_compiler
+from prototorch.spec import Spec
 
+native_check = pytest.importorskip("native_check", reason="no native level here", exc_type=ImportError)
 pytestmark = [
     pytest.mark.skipif(cpu_features.unavailable_reason() is not None, reason="no native kernels on this machine"),
     pytest.mark.skipif(not elf_loader.is_supported(), reason="LLVM's own loader is used on this system"),
@@ -91,20 +95,97 @@ def test_an_object_that_only_llvm_can_load_is_loaded_by_it():
     assert ctypes.CFUNCTYPE(ctypes.c_int64)(found["f"])() == 7
 
 
-def test_a_file_that_was_cut_off_or_changed_is_refused_or_loaded_but_never_read_beyond():
-    code = compiled()
-    for end in range(0, len(code), 7):
-        with pytest.raises(elf_loader.UnsupportedObjectError):
-            elf_loader.load_objects([code[:end]])
+PROCESSORS = {
+    256: ("haswell", "+avx2,+fma"),
+    512: ("skylake-avx512", "+avx512f,+avx512vl,+avx512dq,+avx512bw,+avx2,+fma"),
+}
+EXTREMES = [0, 1, 63, 64, *(one for bits in (15, 16, 31, 32, 63, 64) for one in (2**bits - 1, 2**bits)), 2**64 - 65]
+
+
+@pytest.fixture(scope="module", params=sorted(PROCESSORS))
+def objects(request):
+    """Object files of kernels for a width of vectors, which this machine need not have: they are loaded, never run."""
+    processor = PROCESSORS[request.param]
+    vectors = Spec((5, 130))
+    steps = [
+        ("softmax", (vectors,), vectors, {"axis": -1}),
+        ("sum", (vectors,), Spec((5,)), {"axis": (1,), "keepdims": False}),
+        ("exp", (vectors,), vectors, {}),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_features, "host_cpu", lambda: processor)
+        with native_check.vector_bits(request.param):
+            codes = []
+            for op, ins, out, attrs in steps:
+                with kernel_api.collect_codes() as missing:
+                    native_check.prepared(op, ins, (out,), attrs).enumerate_variants()
+                codes += missing
+            texts = [code.emit("kernel").finish() for code in codes]
+    return [llvm_compiler.compile_ir(text, *processor) for text in [IR, *texts]]
+
+
+def is_loaded(code: bytes) -> bool:
+    """Whether it is loaded; False where it is refused. Any other error is a mistake."""
+    try:
+        elf_loader.load_objects([code])
+    except elf_loader.UnsupportedObjectError:
+        return False
+    return True
+
+
+def fields(code: bytes) -> list[tuple[str, int, int]]:
+    """Name, offset and number of bytes of each field of the header, the sections, the symbols and the relocations."""
+    parts = [(elf_loader._HEADER, 0, "the header")]
+    _, _, table, _, count, _ = elf_loader._HEADER.unpack_from(code)
+    for i in range(count):
+        at = table + i * elf_loader._SECTION.size
+        section = elf_loader._Section(*elf_loader._SECTION.unpack_from(code, at))
+        parts.append((elf_loader._SECTION, at, f"section {i}"))
+        kinds = {elf_loader._SHT_SYMTAB: elf_loader._SYMBOL, elf_loader._SHT_RELA: elf_loader._RELA_ENTRY}
+        if section.kind in kinds:
+            layout = kinds[section.kind]
+            entries = range(section.offset, section.offset + section.size, layout.size)
+            parts += [(layout, entry, f"entry at {entry} of section {i}") for entry in entries]
+    all_fields = []
+    for layout, at, name in parts:
+        for count, kind in re.findall(r"(\d*)([xBHIQq])", layout.format):
+            size = struct.calcsize(f"<{kind}")
+            for _ in range(int(count or 1)):
+                if kind != "x":
+                    all_fields.append((name, at, size))
+                at += size
+    return all_fields
+
+
+def test_kernels_of_each_width_are_loaded(objects):
+    assert len(objects) >= 5
+    assert all(is_loaded(code) for code in objects)
+
+
+def test_a_file_that_was_cut_off_is_refused(objects):
+    for code in objects:
+        assert not any(is_loaded(code[:end]) for end in range(0, len(code), max(len(code) // 300, 1)))
+
+
+def test_a_file_with_an_extreme_number_in_any_field_is_refused_or_loaded_but_never_read_beyond(objects):
+    for code in objects:
+        refused = 0
+        all_fields = fields(code)
+        for _, at, size in all_fields:
+            for value in (*EXTREMES, len(code), len(code) + 1):
+                wrong = bytearray(code)
+                wrong[at : at + size] = (value % 2 ** (8 * size)).to_bytes(size, "little")
+                refused += not is_loaded(bytes(wrong))
+        assert refused > 5 * len(all_fields)
+
+
+def test_a_file_with_a_changed_bit_is_refused_or_loaded_but_never_read_beyond(objects):
     draw = random.Random(0)
     refused = 0
     for _ in range(2000):
-        wrong = bytearray(code)
-        wrong[draw.randrange(len(code))] ^= 1 << draw.randrange(8)
-        try:
-            elf_loader.load_objects([bytes(wrong)])
-        except elf_loader.UnsupportedObjectError:
-            refused += 1
+        wrong = bytearray(draw.choice(objects))
+        wrong[draw.randrange(len(wrong))] ^= 1 << draw.randrange(8)
+        refused += not is_loaded(bytes(wrong))
     assert 0 < refused < 2000
 
 

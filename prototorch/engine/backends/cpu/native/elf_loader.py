@@ -14,13 +14,16 @@ import mmap
 import platform
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-_HEADER, _SECTION, _SYMBOL, _RELA_ENTRY = (struct.Struct(f) for f in ("<40xQ10xHHH", "<IIQQQQIIQQ", "<IBBHQQ", "<QQq"))
+_HEADER, _SECTION, _SYMBOL, _RELA_ENTRY = (
+    struct.Struct(f) for f in ("<16xHH20xQ10xHHH", "<IIQQQQIIQQ", "<IBBHQQ", "<QQq")
+)
 _MAGIC = b"\x7fELF\x02\x01\x01"  # 64 bits, the least byte first
-_SHT_PROGBITS, _SHT_SYMTAB, _SHT_RELA = 1, 2, 4
+_ET_REL, _EM_X86_64 = 1, 62
+_SHT_NULL, _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOBITS = 0, 1, 2, 3, 4, 8
 _SHF_WRITE, _SHF_ALLOC = 1, 2
 _GOT = "_GLOBAL_OFFSET_TABLE_"
 # what a relocation writes: the offset of a symbol from the GOT, the offset of a function's entry in the GOT, the offset
@@ -46,55 +49,91 @@ class _Section(NamedTuple):
     entry: int
 
 
+class _Relocation(NamedTuple):
+    section: int
+    offset: int
+    kind: int
+    symbol: int
+    addend: int
+
+
 def is_supported() -> bool:
     """Whether this system's object files can be loaded."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 class _ObjectFile:
-    """A parsed object file."""
+    """A parsed object file: every offset, size and index in it is checked before it is used."""
 
     def __init__(self, file: bytes):
-        if not file.startswith(_MAGIC) or len(file) < 64:
+        if not file.startswith(_MAGIC) or len(file) < _HEADER.size:
             raise UnsupportedObjectError("no ELF file of 64 bits")
         self.file = file
-        try:
-            self._read()
-        except (struct.error, IndexError, ValueError, UnicodeDecodeError) as exc:
-            raise UnsupportedObjectError(f"a broken object file: {exc}") from exc
-
-    def _read(self) -> None:
-        table, size, count, _ = _HEADER.unpack_from(self.file)
-        self.sections = [_Section(*_SECTION.unpack_from(self.file, table + i * size)) for i in range(count)]
+        self.sections = self._read_sections()
         self.loaded_sections = [
             i for i, s in enumerate(self.sections) if s.kind == _SHT_PROGBITS and s.flags & _SHF_ALLOC and s.size
         ]
-        for i, s in enumerate(self.sections):
-            if (s.flags & _SHF_WRITE and s.size) or s.align > _MAX_ALIGN:
+        loaded_size = sum(self.sections[i].size for i in self.loaded_sections)
+        if loaded_size > len(file):
+            raise UnsupportedObjectError(f"sections of {loaded_size:,} bytes in a file of {len(file):,}")
+        self.symbols = self._read_symbols()
+        self.relocations = [one for s in self.sections if s.kind == _SHT_RELA for one in self._read_relocations(s)]
+
+    def _read_sections(self) -> list[_Section]:
+        kind, machine, table, entry_size, count, _ = _HEADER.unpack_from(self.file)
+        if (kind, machine, entry_size) != (_ET_REL, _EM_X86_64, _SECTION.size):
+            raise UnsupportedObjectError(f"a file of type {kind} for machine {machine}, no object file for x86-64")
+        self._check_range("the table of sections", table, count * _SECTION.size)
+        sections = [_Section(*_SECTION.unpack_from(self.file, table + i * _SECTION.size)) for i in range(count)]
+        for i, s in enumerate(sections):
+            if (s.flags & _SHF_WRITE and s.size) or s.align > _MAX_ALIGN or s.align & (s.align - 1):
                 raise UnsupportedObjectError(f"section {i} is writable, or aligned to {s.align} bytes")
-            if i in self.loaded_sections and s.offset + s.size > len(self.file):
-                raise UnsupportedObjectError(f"section {i} ends beyond the file")
-        (symbols,) = (s for s in self.sections if s.kind == _SHT_SYMTAB)
-        names = self.sections[symbols.link]
-        self.symbols = []
-        for at in range(symbols.offset, symbols.offset + symbols.size, _SYMBOL.size):
-            name, _, _, section, value, _ = _SYMBOL.unpack_from(self.file, at)
-            begin = names.offset + name
-            self.symbols.append((self.file[begin : self.file.index(b"\0", begin)].decode(), section, value))
-        self.relocations: list[tuple[int, int, int, int, int]] = []
-        for s in self.sections:
-            if s.kind != _SHT_RELA or s.info not in self.loaded_sections:
-                continue
-            for at in range(s.offset, s.offset + s.size, _RELA_ENTRY.size):
-                offset, info, addend = _RELA_ENTRY.unpack_from(self.file, at)
-                if (
-                    info & 0xFFFFFFFF not in (_R_X86_64_GOTOFF64, _R_X86_64_GOT64, _R_X86_64_GOTPC64)
-                    or offset + 8 > self.sections[s.info].size
-                ):
-                    raise UnsupportedObjectError(f"a relocation of type {info & 0xFFFFFFFF}")
-                if info >> 32 >= len(self.symbols):
-                    raise UnsupportedObjectError("a relocation by an unknown symbol")
-                self.relocations.append((s.info, offset, info & 0xFFFFFFFF, info >> 32, addend))
+            if s.kind not in (_SHT_NULL, _SHT_NOBITS):
+                self._check_range(f"section {i}", s.offset, s.size)
+        return sections
+
+    def _read_symbols(self) -> list[tuple[str, int, int]]:
+        """Name, section and value of each symbol."""
+        tables = [s for s in self.sections if s.kind == _SHT_SYMTAB]
+        if len(tables) != 1 or tables[0].link >= len(self.sections):
+            raise UnsupportedObjectError("no table of symbols, or several, or none of their names")
+        names = self.sections[tables[0].link]
+        if names.kind != _SHT_STRTAB:
+            raise UnsupportedObjectError("the names of the symbols are in no table of strings")
+        strings = self.file[names.offset : names.offset + names.size]
+        symbols = []
+        for begin, _, _, home, value, _ in self._entries(_SYMBOL, tables[0]):
+            end = strings.find(b"\0", begin) if begin < len(strings) else -1
+            if end < 0:
+                raise UnsupportedObjectError(f"a symbol's name at byte {begin} of {len(strings)}")
+            if home < len(self.sections) and value > self.sections[home].size:
+                raise UnsupportedObjectError(f"a symbol beyond the end of section {home}")
+            symbols.append((strings[begin:end].decode("utf-8", "replace"), home, value))
+        return symbols
+
+    def _read_relocations(self, table: _Section) -> Iterator[_Relocation]:
+        if table.info >= len(self.sections):
+            raise UnsupportedObjectError(f"relocations of section {table.info} of {len(self.sections)}")
+        if table.info not in self.loaded_sections:
+            return
+        for offset, info, addend in self._entries(_RELA_ENTRY, table):
+            kind, number = info & 0xFFFFFFFF, info >> 32
+            if kind not in (_R_X86_64_GOTOFF64, _R_X86_64_GOT64, _R_X86_64_GOTPC64):
+                raise UnsupportedObjectError(f"a relocation of type {kind}")
+            if offset + 8 > self.sections[table.info].size:
+                raise UnsupportedObjectError(f"a relocation beyond the end of section {table.info}")
+            if number >= len(self.symbols):
+                raise UnsupportedObjectError("a relocation by an unknown symbol")
+            yield _Relocation(table.info, offset, kind, number, addend)
+
+    def _check_range(self, what: str, offset: int, size: int) -> None:
+        if offset + size > len(self.file):
+            raise UnsupportedObjectError(f"{what} ends beyond the file")
+
+    def _entries(self, layout: struct.Struct, table: _Section) -> Iterator[tuple[Any, ...]]:
+        if table.size % layout.size:
+            raise UnsupportedObjectError(f"a table of {table.size} bytes, of entries of {layout.size}")
+        return layout.iter_unpack(self.file[table.offset : table.offset + table.size])
 
     def external_functions(self) -> list[str]:
         """The external functions that it calls."""
@@ -139,11 +178,15 @@ def load_objects(codes: Sequence[bytes]) -> list[dict[str, int]]:
             elif kind == _R_X86_64_GOT64:
                 if home:
                     raise UnsupportedObjectError(f"{name} is defined here and called through the GOT")
-                block.write_word(at, table[name] + addend)
-            elif home in offsets:
-                block.write_word(at, offsets[home] + value + addend)
-            else:
+                if addend or name not in table:
+                    raise UnsupportedObjectError(f"{name} has no entry in the GOT, or {addend} bytes beside one")
+                block.write_word(at, table[name])
+            elif home not in offsets:
                 raise UnsupportedObjectError(f"{name} is in no loaded section")
+            elif not 0 <= value + addend <= one.sections[home].size:
+                raise UnsupportedObjectError(f"an address outside section {home}, at {value + addend} of it")
+            else:
+                block.write_word(at, offsets[home] + value + addend)
         functions.append({n: block.address + offsets[home] + v for n, home, v in one.symbols if n and home in offsets})
     block.make_executable()
     _loaded_memory.append(block)
@@ -183,6 +226,6 @@ def _libc() -> Any:
 def _libc_function(name: str) -> int:
     """The address of a function of the C library."""
     try:
-        return ctypes.cast(getattr(_libc(), name), ctypes.c_void_p).value or 0
+        return ctypes.cast(_libc()[name], ctypes.c_void_p).value or 0
     except AttributeError:
         raise UnsupportedObjectError(f"this process has no function {name}") from None
