@@ -237,11 +237,11 @@ def _contained(word: str, names: Sequence[str]) -> list[str]:
 
 def _containing(word: str, names: Sequence[str]) -> list[str]:
     """The names that contain a word, one spelling each, if they are few; one alone that is hardly longer."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in names if len(word) > 3 else ():
         if word.lower() in name.lower() or _begins_a_part(_to_ascii(word), name):
-            found.setdefault(_to_ascii(name), []).append(name)
-    spelt = sorted((_same_style(word, group) for group in found.values()), key=len)
+            groups.setdefault(_to_ascii(name), []).append(name)
+    spelt = sorted((_same_style(word, group) for group in groups.values()), key=len)
     if not spelt or len(spelt) > 5 or len(spelt[0]) <= len(word) + 2:
         return spelt[:1]
     return spelt

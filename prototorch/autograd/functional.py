@@ -47,8 +47,8 @@ def jacobian(
         several_inputs, sources = _as_sources("jacobian", inputs, create_graph)
         several_outputs, outputs = _call("jacobian", func, sources)
         rows = tuple(_jacobian_of(out, k, sources, create_graph, strict) for k, out in enumerate(outputs))
-    found = tuple(row if several_inputs else row[0] for row in rows)
-    return _detach(found if several_outputs else found[0], create_graph)
+    jacobian_rows = tuple(row if several_inputs else row[0] for row in rows)
+    return _detach(jacobian_rows if several_outputs else jacobian_rows[0], create_graph)
 
 
 def _jacobian_of(out: Tensor, number: int, sources: Tensors, create_graph: bool, strict: bool) -> Tensors:
@@ -56,11 +56,11 @@ def _jacobian_of(out: Tensor, number: int, sources: Tensors, create_graph: bool,
     _check_dependence("jacobian", out, number, strict)
     columns: list[list[Tensor]] = [[] for _ in sources]
     for n in range(out.spec.size):
-        found: Sequence[Tensor | None] = [None] * len(sources)
+        gradients: Sequence[Tensor | None] = [None] * len(sources)
         if out.requires_grad:
             seed = np.zeros(out.spec.size, out.spec.dtype)
             seed[n] = 1
-            found = grad(
+            gradients = grad(
                 [out],
                 sources,
                 [out.interpreter.constant(seed.reshape(out.spec.shape))],
@@ -68,7 +68,7 @@ def _jacobian_of(out: Tensor, number: int, sources: Tensors, create_graph: bool,
                 create_graph=create_graph,
                 allow_unused=True,
             )
-        for k, (g, source) in enumerate(zip(found, sources, strict=True)):
+        for k, (g, source) in enumerate(zip(gradients, sources, strict=True)):
             columns[k].append(_zeros_if_none("jacobian", g, source, f"output {number}", k, strict, create_graph))
     return tuple(_stack(column, out.spec.shape, source) for column, source in zip(columns, sources, strict=True))
 
@@ -102,12 +102,12 @@ def hessian(
         _, outputs = _call("hessian", func, values)
         _check_scalar("hessian", outputs)
         _check_dependence("hessian", outputs[0], 0, strict)
-        found = _gradients(outputs, values, None, True)
-        filled = [
+        gradients = _gradients(outputs, values, None, True)
+        completed = [
             _zeros_if_none("hessian", g, v, "the result", k, strict, True)
-            for k, (g, v) in enumerate(zip(found, values, strict=True))
+            for k, (g, v) in enumerate(zip(gradients, values, strict=True))
         ]
-        return tuple(filled) if several else filled[0]
+        return tuple(completed) if several else completed[0]
 
     return jacobian(gradient, inputs, create_graph=create_graph, strict=strict, vectorize=vectorize)
 
@@ -123,8 +123,8 @@ def vjp(
         for k, out in enumerate(outputs):
             _check_dependence("vjp", out, k, strict)
         seeds = _as_vectors("vjp", v, outputs, "outputs")
-        found = _gradients(outputs, sources, seeds, create_graph)
-        products = _fill_all("vjp", found, sources, "the outputs", strict, create_graph)
+        gradients = _gradients(outputs, sources, seeds, create_graph)
+        products = _fill_all("vjp", gradients, sources, "the outputs", strict, create_graph)
     return (
         _detach(outputs if several_outputs else outputs[0], create_graph),
         _detach(products if several else products[0], create_graph),
@@ -143,8 +143,8 @@ def jvp(
             _check_dependence("jvp", out, k, strict)
         vectors = _as_vectors("jvp", v, sources, "inputs")
         dummies = tuple(_zeros_with_grad(out) for out in outputs)
-        found = _gradients(outputs, sources, dummies, True)
-        gradients = _fill_all("jvp", found, sources, "the outputs", strict, True)
+        dummy_gradients = _gradients(outputs, sources, dummies, True)
+        gradients = _fill_all("jvp", dummy_gradients, sources, "the outputs", strict, True)
         second = _gradients(gradients, dummies, vectors, create_graph)
         products = _fill_all("jvp", second, dummies, "the inputs", strict, create_graph)
     return (
@@ -163,8 +163,8 @@ def vhp(
         _check_scalar("vhp", outputs)
         _check_dependence("vhp", outputs[0], 0, strict)
         vectors = _as_vectors("vhp", v, sources, "inputs")
-        found = _gradients(outputs, sources, None, True)
-        gradients = _fill_all("vhp", found, sources, "the result", strict, True)
+        input_gradients = _gradients(outputs, sources, None, True)
+        gradients = _fill_all("vhp", input_gradients, sources, "the result", strict, True)
         second = _gradients(gradients, sources, vectors, create_graph)
         products = _fill_all("vhp", second, sources, "the gradient", strict, create_graph)
     return _detach(outputs[0], create_graph), _detach(products if several else products[0], create_graph)
@@ -196,11 +196,11 @@ def _as_sources(name: str, inputs: Any, create_graph: bool) -> tuple[bool, Tenso
 
 def _as_tensors(name: str, values: Any, what: str) -> tuple[bool, Tensors]:
     several = isinstance(values, tuple | list)
-    found = tuple(values) if several else (values,)
-    for k, value in enumerate(found):
+    tensors = tuple(values) if several else (values,)
+    for k, value in enumerate(tensors):
         if not isinstance(value, Tensor):
             raise UsageError(f"{name}: expected {what} that are tensors, got {type(value).__name__} at position {k}")
-    return several, found
+    return several, tensors
 
 
 def _call(name: str, func: Callable[..., Any], sources: Sequence[Tensor]) -> tuple[bool, Tensors]:
@@ -222,9 +222,9 @@ def _as_vectors(name: str, v: Any, like: Tensors, what: str) -> Tensors:
 
 
 def _zeros_with_grad(out: Tensor) -> Tensor:
-    made: Tensor = out.interpreter.zeros(out.spec)
-    made.requires_grad = True
-    return made
+    zeros: Tensor = out.interpreter.zeros(out.spec)
+    zeros.requires_grad = True
+    return zeros
 
 
 # ---------------------------------------------------------------------- gradients
@@ -236,8 +236,8 @@ def _gradients(
     pairs = [(out, None if seeds is None else seeds[k]) for k, out in enumerate(outputs) if out.requires_grad]
     if not pairs:
         return [None] * len(sources)
-    results, chosen = zip(*pairs, strict=True)
-    return grad(results, sources, chosen, create_graph=create_graph, allow_unused=True)
+    results, nonzero_seeds = zip(*pairs, strict=True)
+    return grad(results, sources, nonzero_seeds, create_graph=create_graph, allow_unused=True)
 
 
 def _fill_all(
@@ -256,8 +256,8 @@ def _zeros_if_none(
     if gradient is None:
         if strict:
             raise GradientError(f"{name}: {what} does not depend on input {position}; strict=False gives zeros")
-        made: Tensor = source.interpreter.zeros(source.spec)
-        return made
+        zeros: Tensor = source.interpreter.zeros(source.spec)
+        return zeros
     if strict and create_graph and not gradient.requires_grad:
         raise GradientError(
             f"{name}: the gradient of {what} by input {position} does not depend on the inputs, so that its derivative "

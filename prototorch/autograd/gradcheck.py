@@ -134,8 +134,8 @@ def gradgradcheck(
     def gradients_of(*values: Tensor) -> tuple[Tensor, ...]:
         results = differentiable_outputs(func(*values[:count]))
         sources = [v for v in values[:count] if isinstance(v, Tensor) and v.requires_grad]
-        found = grad(results, sources, values[count:], create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None)
+        gradients = grad(results, sources, values[count:], create_graph=True, allow_unused=True)
+        return tuple(g for g in gradients if g is not None)
 
     return gradcheck(
         gradients_of,
@@ -207,16 +207,16 @@ def _check(func: Callable[..., Any], args: tuple[Any, ...], limits: _Tolerances,
     rng = np.random.default_rng(0)
     for o, row in enumerate(numerical):
         for column, k in enumerate(positions):
-            expected, found, again = row[column], first[o][column], second[o][column]
-            if found.size and np.max(np.abs(found - again)) > limits.nondet_tol:
+            expected, value, again = row[column], first[o][column], second[o][column]
+            if value.size and np.max(np.abs(value - again)) > limits.nondet_tol:
                 raise GradcheckError(
                     f"gradcheck: two evaluations of the gradient of output {o} by input {k} differ by "
-                    f"{np.max(np.abs(found - again)):.3g}, more than nondet_tol={limits.nondet_tol}"
+                    f"{np.max(np.abs(value - again)):.3g}, more than nondet_tol={limits.nondet_tol}"
                 )
             if fast:
                 left, right = rng.standard_normal(expected.shape[0]), rng.standard_normal(expected.shape[1])
-                expected, found = left @ expected @ right, left @ found @ right
-            _compare(found, expected, o, k, limits)
+                expected, value = left @ expected @ right, left @ value @ right
+            _compare(value, expected, o, k, limits)
     return True
 
 

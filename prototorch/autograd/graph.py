@@ -72,8 +72,8 @@ def _to_host(tensor: Tensor) -> tuple[Any, Any]:
 
 def _from_host(value: tuple[Any, Any]) -> Tensor:
     interpreter, array = value
-    made: Tensor = interpreter.constant(array)
-    return made
+    tensor: Tensor = interpreter.constant(array)
+    return tensor
 
 
 def disable_saved_tensors_hooks(error_message: str) -> AbstractContextManager[None]:
@@ -130,16 +130,16 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., Any], 
     if mode not in ("all", "any"):
         raise UsageError(f"register_multi_grad_hook: mode is 'all' or 'any', not {mode!r}")
     count = len(tensors)
-    found: dict[int, Tensor] = {}
+    gradients_so_far: dict[int, Tensor] = {}
 
     def make_hook(k: int) -> Callable[[Tensor], None]:
         def hook(gradient: Tensor) -> None:
-            found[k] = gradient
-            if mode == "any" and len(found) == 1:
+            gradients_so_far[k] = gradient
+            if mode == "any" and len(gradients_so_far) == 1:
                 fn(gradient)
-            if len(found) == count:
-                gradients = [found[i] for i in range(count)]
-                found.clear()
+            if len(gradients_so_far) == count:
+                gradients = [gradients_so_far[i] for i in range(count)]
+                gradients_so_far.clear()
                 if mode == "all":
                     fn(gradients)
 

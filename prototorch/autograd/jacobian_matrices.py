@@ -44,11 +44,11 @@ def numerical_matrices(
         result = func(*args)
     results = [r for r in ((result,) if isinstance(result, Tensor) else tuple(result)) if isinstance(r, Tensor)]
     floats = [r for r in results if r.spec.is_float]
-    chosen = [i for i, r in enumerate(floats) if r.requires_grad] or list(range(len(floats)))
-    matrices: Matrices = [[] for _ in chosen]
+    outputs = [i for i, r in enumerate(floats) if r.requires_grad] or list(range(len(floats)))
+    matrices: Matrices = [[] for _ in outputs]
     for k in positions:
         columns = [_differences(func, args, k, index, eps) for index in np.ndindex(args[k].spec.shape)]
-        for row, i in enumerate(chosen):
+        for row, i in enumerate(outputs):
             size = floats[i].spec.size
             matrices[row].append(np.array([c[i].reshape(-1) for c in columns]).reshape(args[k].spec.size, size))
     return matrices
@@ -85,7 +85,7 @@ def analytical_matrices(
     targets = [args[k] for k in positions]
     matrices = []
     for out in outputs:
-        found = [np.zeros((t.spec.size, out.spec.size)) for t in targets]
+        rows = [np.zeros((t.spec.size, out.spec.size)) for t in targets]
         for n in range(out.spec.size):
             seed = np.zeros(out.spec.size, out.spec.dtype)
             seed[n] = 1
@@ -96,11 +96,11 @@ def analytical_matrices(
                 retain_graph=True,
                 allow_unused=True,
             )
-            for matrix, g, k, t in zip(found, gradients, positions, targets, strict=True):
+            for matrix, g, k, t in zip(rows, gradients, positions, targets, strict=True):
                 if g is None:
                     continue
                 if dtypes and g.spec.dtype != t.spec.dtype:
                     raise error(f"the gradient of input {k} is {g.spec.dtype}, and the input {t.spec.dtype}")
                 matrix[:, n] = g.numpy().reshape(-1)
-        matrices.append(found)
+        matrices.append(rows)
     return matrices

@@ -27,9 +27,9 @@ class TensorVariable(metaclass=_VariableType):
             raise UsageError(f"Variable takes a tensor, got {type(data).__name__}; make one by pt.tensor(data)")
         if volatile is not None:
             warn_user("volatile was removed from PyTorch: use `with pt.no_grad():` instead", UserWarning)
-        made = data.detach()
-        made.requires_grad = bool(requires_grad)
-        return made
+        variable = data.detach()
+        variable.requires_grad = bool(requires_grad)
+        return variable
 
 
 Variable = TensorVariable

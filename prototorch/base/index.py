@@ -141,12 +141,12 @@ def _is_source_tree() -> bool:
 
 def _update_folder(kind: str, folder: str, files: Files) -> Files:
     """The entries of a folder, where files that are newer than the table, or not in it, are read anew."""
-    known = table().files[folder]
+    folder_entries = table().files[folder]
     path = os.path.join(PACKAGE, *folder.split("/"))
     present = {name.removesuffix(".py") for name in os.listdir(path) if name.endswith(".py")}
     result = {stem: declared for stem, declared in files.items() if stem in present}
     for stem in present:
-        if stem not in known or is_newer_than_table(os.path.join(path, f"{stem}.py")):
+        if stem not in folder_entries or is_newer_than_table(os.path.join(path, f"{stem}.py")):
             declared = tuple((name, facts) for one, name, facts in _reader().read_file(folder, stem) if one == kind)
             result.pop(stem, None)
             if declared:

@@ -92,9 +92,9 @@ def _kind_of(module: str, name: str, use_table: bool = True) -> str | None:
     if path is None:
         return None
     if use_table and _has_table() and not is_newer_than_table(path):
-        known = index.table().bases.get(module, {})
-        if name in known:
-            return known[name]
+        kinds_of_module = index.table().bases.get(module, {})
+        if name in kinds_of_module:
+            return kinds_of_module[name]
     facts = _read_module(module)
     if name not in facts.classes:
         return _kind_of(*_split(facts.imports[name]), use_table) if name in facts.imports else None

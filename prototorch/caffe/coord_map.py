@@ -60,9 +60,9 @@ def coord_map_from_to(top_from: Top, top_to: Top) -> CoordMap:
     Raises UsageError where there is none, AxisMismatchException where layers map other axes.
     """
     start = _maps_of_ancestors(top_from)
-    for top, found in _maps_of_ancestors(top_to).items():
+    for top, ancestor_map in _maps_of_ancestors(top_to).items():
         if top in start:
-            return _compose(found, _inverse(start[top]))
+            return _compose(ancestor_map, _inverse(start[top]))
     raise UsageError("the tops depend on no common top through layers that map coordinates")
 
 
@@ -80,10 +80,10 @@ def crop(top_from: Top, top_to: Top) -> Top:
     if np.any(np.round(shift) != shift):
         raise UsageError(f"the crop would begin at {(-shift).tolist()}, between two positions")
     first = 1 if axis is None else axis
-    made: Top = layers.Crop(
+    top: Top = layers.Crop(
         top_from, top_to, crop_param={"axis": first + 1, "offset": [int(n) for n in -np.round(shift)]}
     )
-    return made
+    return top
 
 
 def _maps_of_ancestors(top: Top) -> dict[Top, CoordMap]:

@@ -30,15 +30,15 @@ class DataLayer:
 
 def open_data_layers(net: Message, phase: str, folders: Sequence[str], seed: int, dtype: str) -> dict[int, DataLayer]:
     """The data layers of a NetParameter, by position. Raises DataError as `open_blob_source` does."""
-    opened: dict[int, DataLayer] = {}
+    sources: dict[int, DataLayer] = {}
     try:
         for index, layer in enumerate(net["layer"]):
             if layer["type"] in DATA_TYPES:
                 own = layer["phase"] if layer.has("phase") else phase
                 source = open_blob_source(layer, own, folders=folders, seed=seed + index, dtype=dtype)
-                opened[index] = DataLayer(layer["top"], source)
+                sources[index] = DataLayer(layer["top"], source)
     except BaseException:
-        for other in opened.values():
+        for other in sources.values():
             other.source.close()
         raise
-    return opened
+    return sources

@@ -62,19 +62,19 @@ class Detector(Net):
 
         Returns for each window a dictionary of ``window``, ``prediction`` (of the first output) and ``filename``.
         """
-        found: list[dict[str, Any]] = []
+        detections: list[dict[str, Any]] = []
         inputs, name = [], self.inputs[0]
         for filename, windows in images_windows:
             image = load_image(filename)
             for window in windows:
                 inputs.append(self.transformer.preprocess(name, self.crop(image, window)))
-                found.append({"window": window, "filename": filename})
-        if found:
+                detections.append({"window": window, "filename": filename})
+        if detections:
             data: Any = np.stack(inputs)
             predictions = self.forward_all(**{name: data})[self.outputs[0]]
-            for one, prediction in zip(found, predictions, strict=True):
+            for one, prediction in zip(detections, predictions, strict=True):
                 one["prediction"] = prediction
-        return found
+        return detections
 
     def detect_selective_search(self, image_fnames: Iterable[Path]) -> NoReturn:
         """Raise UsageError: the proposals come from a MATLAB program that is no part of this package."""

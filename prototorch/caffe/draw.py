@@ -54,10 +54,12 @@ class DotGraph:
             )
         if not format.isalnum():
             raise UsageError(f"{format!r} is no format of a picture; write png, svg or pdf")
-        done = subprocess.run([program, f"-T{format}"], input=text, capture_output=True, timeout=_SECONDS, check=False)
-        if done.returncode:
-            raise UsageError(f"graphviz: {done.stderr.decode(errors='replace').strip()[:500]}")
-        return done.stdout
+        process = subprocess.run(
+            [program, f"-T{format}"], input=text, capture_output=True, timeout=_SECONDS, check=False
+        )
+        if process.returncode:
+            raise UsageError(f"graphviz: {process.stderr.decode(errors='replace').strip()[:500]}")
+        return process.stdout
 
 
 def get_pydot_graph(

@@ -75,11 +75,11 @@ class Execution:
         key = tuple(sorted(shapes.items()))
         if key == self._key:
             return
-        known = dict(self._key)
-        computed = {top for layer in self.net.layers if layer.kind == "host" for top in layer.tops}
-        if any(shapes[name] != known[name] for name in shapes if name not in computed):
+        old_shapes = dict(self._key)
+        host_tops = {top for layer in self.net.layers if layer.kind == "host" for top in layer.tops}
+        if any(shapes[name] != old_shapes[name] for name in shapes if name not in host_tops):
             # what host layers give follows from the new shapes, until they have run
-            shapes = {name: shape for name, shape in shapes.items() if name not in computed}
+            shapes = {name: shape for name, shape in shapes.items() if name not in host_tops}
             self._adopt(self.translate(shapes))
             return
         if key in self._nets:
@@ -218,9 +218,9 @@ class Execution:
         """The plans that have run all of these layers last, and True; where there are none, those of the range itself,
         and False: what it computed is not what the blobs hold."""
         last = self._current.last_run
-        found = {id(plans): plans for i in layers if (plans := last.get(i)) is not None}
-        if len(found) == 1 and all(i in last for i in layers):
-            return next(iter(found.values())), True
+        candidates = {id(plans): plans for i in layers if (plans := last.get(i)) is not None}
+        if len(candidates) == 1 and all(i in last for i in layers):
+            return next(iter(candidates.values())), True
         return self._plans(layers), False
 
     def _read_data(self, value: str) -> np.ndarray:

@@ -30,9 +30,9 @@ def resize_image(im: np.ndarray, new_dims: Sequence[int] | np.ndarray, interp_or
         return _sample(im, rows, columns, interp_order).astype(np.float32)
     if not high > low:
         return np.full((height, width, im.shape[2]), low, np.float32)
-    scaled = (im.astype(np.float64) - low) / (high - low)
+    normalized = (im.astype(np.float64) - low) / (high - low)
     rows, columns = _center_positions(im.shape[0], height), _center_positions(im.shape[1], width)
-    return (_sample(scaled, rows, columns, interp_order) * (high - low) + low).astype(np.float32)
+    return (_sample(normalized, rows, columns, interp_order) * (high - low) + low).astype(np.float32)
 
 
 def _center_positions(size: int, new: int) -> np.ndarray:
@@ -55,9 +55,9 @@ def _sample(im: np.ndarray, rows: np.ndarray, columns: np.ndarray, order: int) -
 
 
 def _take(im: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    taken = np.take(im, np.clip(indices, 0, im.shape[axis] - 1), axis=axis).astype(np.float64)
+    samples = np.take(im, np.clip(indices, 0, im.shape[axis] - 1), axis=axis).astype(np.float64)
     inside = ((indices >= 0) & (indices < im.shape[axis])).reshape([-1 if i == axis else 1 for i in range(3)])
-    return taken * inside
+    return samples * inside
 
 
 def oversample(images: Sequence[np.ndarray] | np.ndarray, crop_dims: Sequence[int] | np.ndarray) -> np.ndarray:

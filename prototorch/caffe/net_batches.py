@@ -68,6 +68,6 @@ def _concatenate(parts: Mapping[str, list[np.ndarray]], count: int) -> Arrays:
     result = {}
     for name, batches in parts.items():
         is_scalar = batches[0].ndim == 0
-        joined = np.stack(batches) if is_scalar else np.concatenate(batches)
-        result[name] = joined if is_scalar or not count else joined[:count]
+        array = np.stack(batches) if is_scalar else np.concatenate(batches)
+        result[name] = array if is_scalar or not count else array[:count]
     return result

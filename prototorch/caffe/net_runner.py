@@ -100,11 +100,11 @@ class NetRunner:
         host_shapes = None if self._python_layers is None else self._python_layers.shapes
         net = translate_net(self.message, self.phase, shapes, self.backend.precision.float_dtype, host_shapes)
         for param in net.params:
-            known = self._params.get((param.layer, param.index))
-            if known is not None and known.shape != param.shape:
+            blob = self._params.get((param.layer, param.index))
+            if blob is not None and blob.shape != param.shape:
                 sizes = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
                 raise ShapeError(
-                    f"layer {param.layer!r}: its parameter {param.index} has the shape {list(known.shape)}; for inputs "
+                    f"layer {param.layer!r}: its parameter {param.index} has the shape {list(blob.shape)}; for inputs "
                     f"of other sizes ({sizes}) it would need {list(param.shape)}"
                 )
         return net
@@ -153,10 +153,10 @@ class NetRunner:
         host = self.host_layers.get(index)
         if isinstance(host, PythonLayer):
             return host.layer
-        shown = Layer(layer.message)
-        shown.phase = 0 if layer.phase(self.phase) == "TRAIN" else 1
-        shown.blobs = BlobList(self._blobs_of(index, layer))
-        return shown
+        layer_view = Layer(layer.message)
+        layer_view.phase = 0 if layer.phase(self.phase) == "TRAIN" else 1
+        layer_view.blobs = BlobList(self._blobs_of(index, layer))
+        return layer_view
 
     def reshape(self) -> None:
         """Give all blobs the shapes that follow from those of the inputs (`Blob.reshape`)."""

@@ -145,8 +145,8 @@ class _Params:
 
     def __getattr__(self, name: str) -> Any:
         if f"{name}Parameter" not in message_names():
-            known = [n.removesuffix("Parameter") for n in message_names() if n.endswith("Parameter")]
-            raise AttributeError(f"Caffe has no message {name}Parameter.{did_you_mean(name, known)}")
+            message_types = [n.removesuffix("Parameter") for n in message_names() if n.endswith("Parameter")]
+            raise AttributeError(f"Caffe has no message {name}Parameter.{did_you_mean(name, message_types)}")
         return message_class(f"{name}Parameter")
 
 

@@ -128,8 +128,8 @@ def _layer_gradients(
     weights = list(dict.fromkeys(name for param, flag in flagged_params if flag for name in param.weights))
     targets = [*(trace.values[name] for name in bottoms), *(states[name] for name in weights)]
     with forward.graph.scope(layer.name):
-        computed = backward_pass(forward.nodes[index], pairs, targets) if pairs else [None] * len(targets)
-        zeroed = [_full_like(t, 0.0) if g is None else g for t, g in zip(targets, computed, strict=True)]
+        gradients = backward_pass(forward.nodes[index], pairs, targets) if pairs else [None] * len(targets)
+        zeroed = [_full_like(t, 0.0) if g is None else g for t, g in zip(targets, gradients, strict=True)]
         for store, names, values in (
             (grads, bottoms, zeroed[: len(bottoms)]),
             (result.weights, weights, zeroed[len(bottoms) :]),

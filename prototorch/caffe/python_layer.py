@@ -67,8 +67,8 @@ class PythonLayers:
 
     def layer(self, message: Message) -> PythonLayer:
         """The layer of a message of the net."""
-        for known, layer in self._layers:
-            if known is message:
+        for layer_message, layer in self._layers:
+            if layer_message is message:
                 return layer
         phase = str(message["phase"]) if message.has("phase") else self._phase
         self._layers.append((message, PythonLayer(message, phase, self._dtype)))

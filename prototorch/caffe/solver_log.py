@@ -37,8 +37,12 @@ class SolverLog:
 
     def iteration(self, iteration: int, loss: float, display: int) -> None:
         """The loss of an iteration that is displayed, and the speed since the last one."""
-        seconds, done = time.perf_counter() - self._start_time, iteration - self._last
-        speed = f" ({done / seconds:.6g} iter/s, {seconds:.6g}s/{display} iters)" if done > 0 and seconds else ""
+        seconds, iterations = time.perf_counter() - self._start_time, iteration - self._last
+        speed = (
+            f" ({iterations / seconds:.6g} iter/s, {seconds:.6g}s/{display} iters)"
+            if iterations > 0 and seconds
+            else ""
+        )
         self.write(f"Iteration {iteration}{speed}, loss = {loss:.6g}")
         self._last = iteration
         self.restart()

@@ -49,13 +49,13 @@ def write_snapshot(
 
 def _gradients(net: Net) -> Mapping[str, np.ndarray]:
     """The diffs of the parameters as gradients of our weights, with those of Python layers' blobs."""
-    found: dict[str, np.ndarray] = {}
+    arrays_of_weights: dict[str, np.ndarray] = {}
     for blobs in net.params.values():
         for blob in blobs:
             if isinstance(blob, ParamBlob) and blob.param.owner is None:
                 arrays = blob.param.layout.transform.to_ours((blob.diff,))
-                found.update(zip(blob.param.weights, arrays, strict=True))
-    return with_python_params(net.caffe_net, net.host_layers, found, "diff")[1]
+                arrays_of_weights.update(zip(blob.param.weights, arrays, strict=True))
+    return with_python_params(net.caffe_net, net.host_layers, arrays_of_weights, "diff")[1]
 
 
 def read_history(net: Net, kind: str) -> list[np.ndarray]:

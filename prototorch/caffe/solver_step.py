@@ -116,16 +116,16 @@ def with_losses(net: CaffeNet) -> Net:
     result: list[LayerNode] = []
     flags = find_backward_flags(net)
     for layer, bottom_flags in zip(net.layers, flags.bottoms, strict=True):
-        stopped = {}
+        stopped_values = {}
         if layer.message["propagate_down"]:
             for value, flag in zip(layer.bottom_values, bottom_flags, strict=True):
                 if not flag and value not in net.inputs.values():
-                    stopped[value] = add(f"{value}/stopped", StopGradient(), value)
+                    stopped_values[value] = add(f"{value}/stopped", StopGradient(), value)
         result += added
         added.clear()
         for name in layer.nodes:
             node = nodes[name]
-            result.append(replace(node, bottoms=tuple(stopped.get(b, b) for b in node.bottoms)))
+            result.append(replace(node, bottoms=tuple(stopped_values.get(b, b) for b in node.bottoms)))
         for value, weight in zip(layer.top_values, layer.loss_weights, strict=False):
             if weight:
                 add(f"{value}/add_loss", AddLoss(weight=weight), value)

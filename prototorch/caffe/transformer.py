@@ -97,8 +97,10 @@ class Transformer:
                 raise UsageError(f"a mean must have 1, 2 or 3 axes, not {mean.ndim}")
             if mean.shape != shape:
                 low, high = mean.min(), mean.max()
-                scaled = ((mean - low) / (high - low)).transpose(1, 2, 0) if high > low else mean.transpose(1, 2, 0) * 0
-                mean = resize_image(scaled, shape[1:]).transpose(2, 0, 1) * (high - low) + low
+                normalized = (
+                    ((mean - low) / (high - low)).transpose(1, 2, 0) if high > low else mean.transpose(1, 2, 0) * 0
+                )
+                mean = resize_image(normalized, shape[1:]).transpose(2, 0, 1) * (high - low) + low
         self.mean[in_] = mean
 
     def set_input_scale(self, in_: str, scale: float) -> None:

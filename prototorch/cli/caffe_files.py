@@ -32,8 +32,8 @@ def caffe_kind_of(file: str) -> str | None:
 
 def caffe_kind_of_path(path: str) -> str | None:
     """As `caffe_kind_of`. Raises FileError for a file that is no model."""
-    found = None if is_saved(path) else find_dialect(read_file(check_text_file(path)))
-    return found[1] if found is not None and found[0].name == "caffe" else None
+    recognized = None if is_saved(path) else find_dialect(read_file(check_text_file(path)))
+    return recognized[1] if recognized is not None and recognized[0].name == "caffe" else None
 
 
 def is_caffe_net(file: str) -> bool:
@@ -69,8 +69,8 @@ def train_caffe(file: str, native: Mapping[str, Any], **options: Any) -> int:
     refuse_options(native, f"does not go with {file}: the fields of a Caffe solver say it")
     training = importlib.import_module("prototorch.cli.caffe_training")
     stages = tuple(name for text in options.pop("stages") for name in text.split(",") if name)
-    given = {name: value for name, value in options.items() if value is not None}
-    return int(training.train(training.CaffeRun(file, stages=stages, **given)))
+    settings = {name: value for name, value in options.items() if value is not None}
+    return int(training.train(training.CaffeRun(file, stages=stages, **settings)))
 
 
 def test_caffe(

@@ -174,7 +174,9 @@ def _default_folder(run: CaffeRun, solver: Message) -> Path:
     for number in itertools.count(1):
         folder = default_run_dir(text.stem if number == 1 else f"{text.stem}-{number}")
         stem = folder / prefix
-        taken = stem.parent.is_dir() and any(name.startswith(f"{stem.name}_iter_") for name in os.listdir(stem.parent))
-        if not taken or run.snapshot is not None:
+        is_in_use = stem.parent.is_dir() and any(
+            name.startswith(f"{stem.name}_iter_") for name in os.listdir(stem.parent)
+        )
+        if not is_in_use or run.snapshot is not None:
             return folder
     raise AssertionError

@@ -34,13 +34,13 @@ def overwritten_message() -> str:
 
 def other_distributions(folders: Iterable[str] | None = None) -> list[str]:
     """The metadata folders of others' distributions called prototorch, in the folders of packages (``sys.path``)."""
-    found = []
+    paths = []
     for folder in dict.fromkeys(sys.path if folders is None else folders):
         try:
-            found += [os.path.join(folder, name) for name in os.listdir(folder or ".") if _METADATA.fullmatch(name)]
+            paths += [os.path.join(folder, name) for name in os.listdir(folder or ".") if _METADATA.fullmatch(name)]
         except OSError:  # a zip file, or a folder that is not there
             continue
-    return [path for path in found if not _is_own(path)]
+    return [path for path in paths if not _is_own(path)]
 
 
 def _is_own(path: str) -> bool:

@@ -89,8 +89,8 @@ def _find_resumable(model: Model) -> Path:
     for path in itertools.takewhile(Path.exists, _candidates(model.net.name)):
         snapshots = RunFolder(path).snapshots.paths()
         if snapshots and not _differences_of(RunFolder(path), model):
-            written = max(snapshot.stat().st_mtime_ns for snapshot in snapshots)
-            newest = max(newest or (0, path), (written, path))
+            written_at = max(snapshot.stat().st_mtime_ns for snapshot in snapshots)
+            newest = max(newest or (0, path), (written_at, path))
     return base if newest is None else newest[1]
 
 

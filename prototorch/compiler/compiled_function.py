@@ -144,10 +144,10 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        bound = instance.__dict__.get(f"compiled {self._name()}")
-        if bound is None:
-            bound = instance.__dict__[f"compiled {self._name()}"] = CompiledFunction(self.function.__get__(instance))
-        return bound
+        method = instance.__dict__.get(f"compiled {self._name()}")
+        if method is None:
+            method = instance.__dict__[f"compiled {self._name()}"] = CompiledFunction(self.function.__get__(instance))
+        return method
 
     def __repr__(self) -> str:
         return f"<compiled function {self._name()}, {self.num_plans} plans>"

@@ -57,8 +57,8 @@ def trace_gradient(trace: TraceInterpreter, arguments: Sequence[Tensor], value: 
     try:
         seeds = [trace.input(f"seed:{k}", t.spec) for k, t in enumerate(outputs)]
         with trace.graph.phase("backward"):
-            _, found = run_backward(outputs, seeds, targets, retain_graph=True, create_graph=False)
-            values = {k: trace.cell(g).value for k, g in enumerate(found) if g is not None}
+            _, gradients = run_backward(outputs, seeds, targets, retain_graph=True, create_graph=False)
+            values = {k: trace.cell(g).value for k, g in enumerate(gradients) if g is not None}
     except UsageError as error:
         result.failure = str(error)
         return result
@@ -77,17 +77,17 @@ def _extract(forward: Graph, nodes: Sequence[Node], gradients: dict[int, Value],
     graph, copies = result.graph, dict[Value, Value]()
 
     def copy_of(value: Value) -> Value:
-        found = copies.get(value)
-        if found is None:
+        copy = copies.get(value)
+        if copy is None:
             if value.kind == "constant":
-                found = Value(graph, value.spec, value.kind, value.name, value.stored_array)
+                copy = Value(graph, value.spec, value.kind, value.name, value.stored_array)
             elif value.kind == "input" and value.name.startswith("seed:"):
-                found = graph.input(value.name, value.spec)
+                copy = graph.input(value.name, value.spec)
             else:
-                found = graph.input(f"saved:{len(result.saved)}", value.spec)
+                copy = graph.input(f"saved:{len(result.saved)}", value.spec)
                 result.saved.append(value)
-            copies[value] = found
-        return found
+            copies[value] = copy
+        return copy
 
     for node in nodes:
         inputs = tuple(copy_of(v) for v in node.inputs)
@@ -144,10 +144,12 @@ class _CompiledCall(Function):
                 f"{gradient.name} is compiled, and its gradient cannot be differentiated again (create_graph=True): "
                 "leave it uncompiled, or compute the second derivative inside of it"
             )
-        found = gradient.gradients([g.array for g in grads], [t.array for t in ctx.saved_tensors])
+        gradients = gradient.gradients([g.array for g in grads], [t.array for t in ctx.saved_tensors])
         host, leaves = gradient.host, range(ctx.num_leaves)
-        given = [
-            make_tensor(found[k], Spec(found[k].shape, found[k].dtype.name), host, Storage()) if k in found else None
+        grads_of_inputs = [
+            make_tensor(gradients[k], Spec(gradients[k].shape, gradients[k].dtype.name), host, Storage())
+            if k in gradients
+            else None
             for k in leaves
         ]
-        return (None, None, None, *given)
+        return (None, None, None, *grads_of_inputs)

@@ -129,13 +129,13 @@ class Guards:
         if not is_own_code(function.__module__) and function is not self._function:
             return
         names = function.__globals__
-        global_names, found = used_names(function.__code__)
+        global_names, names_read = used_names(function.__code__)
         for name in global_names:
             if name in names:
                 value = names[name]
                 self._item(names, name, value, name)
                 if isinstance(value, types.ModuleType) and is_own_code(value.__name__):
-                    for key in found:
+                    for key in names_read:
                         if key in vars(value):
                             self._item(vars(value), key, vars(value)[key], f"{name}.{key}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -178,7 +178,7 @@ class Guards:
             all(map(eq, map(len, self._sized[0]), self._sized[1]))
             and all(map(is_, map(dict.get, containers, keys, repeat(_ABSENT)), values))
             and all(_item(container, key) is value for container, key, value, _ in self._other_items)
-            and all(array.tobytes() == known for array, known, _ in self.arrays)
+            and all(array.tobytes() == stored_bytes for array, stored_bytes, _ in self.arrays)
             and all((not group.get(key)) is is_zero for group, key, is_zero, _ in self.zeros)
         )
 
@@ -196,8 +196,8 @@ class Guards:
         for container, key, value, path in self.objects:
             if _item(container, key) is not value:
                 return f"{path} is another object"
-        for array, known, path in self.arrays:
-            if array.tobytes() != known:
+        for array, stored_bytes, path in self.arrays:
+            if array.tobytes() != stored_bytes:
                 return f"elements of the array {path} are others"
         return ""
 

@@ -63,10 +63,10 @@ class _EagerCalls:
         if not pairs or not targets:
             return [None] * len(inputs)
         with outside_trace():
-            _, found = run_backward(
+            _, input_gradients = run_backward(
                 [r for r, _ in pairs], [g for _, g in pairs], targets, retain_graph=True, create_graph=False
             )
-        gradients = iter(found)
+        gradients = iter(input_gradients)
         each = [next(gradients) if t.leaf_requires_grad else None for t in tensors]
         return [None if g is None else g.numpy() for g in each]
 

@@ -53,8 +53,8 @@ class PlanRun:
     def __call__(self, inputs: Mapping[str, Any], outputs: Iterable[str]) -> dict[str, Any]:
         """Run it; gives copies of these outputs."""
         if not self._is_on_device:
-            found = self._executor(inputs)
-            return {name: np.array(found[name]) for name in outputs}
+            results = self._executor(inputs)
+            return {name: np.array(results[name]) for name in outputs}
         self._mirror.mark_changed()
-        found = self._executor(inputs)
-        return {name: self._host.copy_array(found[name]) for name in outputs}
+        results = self._executor(inputs)
+        return {name: self._host.copy_array(results[name]) for name in outputs}

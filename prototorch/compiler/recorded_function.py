@@ -105,8 +105,10 @@ class RecordedFunction:
             values[seed] = np.zeros(seed.shape, seed.dtype) if grads[k] is None else grads[k]
         gradients = [*self._gradients, *[None] * (len(inputs) - len(self._gradients))]
         targets = [g for g, need in zip(gradients, needs, strict=True) if need and g is not None]
-        found = iter(self._replay(values, targets))
-        return [next(found) if need and g is not None else None for g, need in zip(gradients, needs, strict=True)]
+        target_gradients = iter(self._replay(values, targets))
+        return [
+            next(target_gradients) if need and g is not None else None for g, need in zip(gradients, needs, strict=True)
+        ]
 
     def _replay(self, values: dict[Value, Any], targets: Sequence[Value]) -> list[Any]:
         """Apply the recorded ops that values depend on."""
@@ -131,21 +133,21 @@ def _record_backward(
     gradients: list[Value | None] = [None] * len(leaves)
     seeds = [trace.input(f"seed:{k}", t.spec) for k, t in differentiable]
     if differentiable and targets:
-        _, found = run_backward(
+        _, target_gradients = run_backward(
             [t for _, t in differentiable], seeds, [t for _, t in targets], retain_graph=True, create_graph=False
         )
-        for (k, _), g in zip(targets, found, strict=True):
+        for (k, _), g in zip(targets, target_gradients, strict=True):
             gradients[k] = None if g is None else trace.cell(g).value
     return [(s.array.value, k) for s, (k, _) in zip(seeds, differentiable, strict=True)], gradients
 
 
 def _live_nodes(nodes: Sequence[Node], targets: Sequence[Value]) -> list[Node]:
-    live, found = set(targets), []
+    live, live_nodes = set(targets), []
     for node in reversed(nodes):
         if not live.isdisjoint(node.outputs):
             live.update(node.inputs)
-            found.append(node)
-    return found[::-1]
+            live_nodes.append(node)
+    return live_nodes[::-1]
 
 
 class RecordedCall(Op):

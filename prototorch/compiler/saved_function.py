@@ -94,8 +94,8 @@ def _fill(template: Any, tensors: Sequence[Tensor]) -> Any:
     if kind == "dict":
         return {k: _fill(v, tensors) for k, v in value}
     if kind in ("list", "tuple"):
-        filled = [_fill(v, tensors) for v in value]
-        return filled if kind == "list" else tuple(filled)
+        items = [_fill(v, tensors) for v in value]
+        return items if kind == "list" else tuple(items)
     return value
 
 
@@ -183,10 +183,10 @@ class LoadedFunction:
                     f"{self.name}: expected {expected}{more}, got {', '.join(str(s) for s in specs)}; for other shapes "
                     "save it with arguments of those"
                 )
-            found = decode_graph(self._content["graph"], self._constants, batch)
+            results = decode_graph(self._content["graph"], self._constants, batch)
             backend = backend_for("cpu")
-            outputs = {f"{k}": v for k, v in enumerate(found.outputs)}
-            plan = make_plan(found.graph, outputs, found.updates, backend)
+            outputs = {f"{k}": v for k, v in enumerate(results.outputs)}
+            plan = make_plan(results.graph, outputs, results.updates, backend)
             inputs = sum(value.spec.nbytes for value in plan.inputs.values())
             check_free(inputs + plan.arena_bytes + plan.persistent_bytes, self.name)
             for name in plan.inputs:

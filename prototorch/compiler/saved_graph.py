@@ -161,8 +161,8 @@ def _decode(content: Any, arrays: Mapping[str, np.ndarray], batch: int | None) -
         if not isinstance(op, Op):
             raise ModelFileError(f"there is no op {one['op']!r:.60}")
         attrs = {str(k): _decode_attribute(v, batch) for k, v in one["attrs"].items()}
-        given = graph.apply(op, [values[n] for n in one["inputs"]], attrs)
-        outputs = given if isinstance(given, tuple) else (given,)
+        results = graph.apply(op, [values[n] for n in one["inputs"]], attrs)
+        outputs = results if isinstance(results, tuple) else (results,)
         for n, value in zip(one["outputs"], outputs, strict=True):
             _checked(value.spec)
             values[n] = value

@@ -51,8 +51,8 @@ class CallSignature:
         raise UsageError(f"a compiled function cannot take an argument of type {kind.__name__}")
 
     def _tensor(self, t: Tensor) -> Hashable:
-        for k, known in enumerate(self.tensors):
-            if known is t:
+        for k, position_tensor in enumerate(self.tensors):
+            if position_tensor is t:
                 return "the tensor of argument", k
         self.tensors.append(t)
         requires_grad = t.requires_grad
@@ -63,14 +63,14 @@ class CallSignature:
 
 def collect_tensors(value: Any) -> list[Tensor]:
     """The tensors of a nest, in order."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     map_tensors(value, note)
-    return found
+    return tensors
 
 
 def map_tensors(value: Any, function: Any) -> Any:

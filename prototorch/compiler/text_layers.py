@@ -73,9 +73,9 @@ class FunctionLayer(Layer, abstract=True):
 
     def apply(self, *tensors: Tensor) -> Any:
         """Run the Function on tensors."""
-        given, specs = iter(tensors), type(self).specs()
+        values, specs = iter(tensors), type(self).specs()
         function = self._function()
-        return function.apply(*(getattr(self, n) if n in specs else next(given) for n in self.parameters))
+        return function.apply(*(getattr(self, n) if n in specs else next(values) for n in self.parameters))
 
 
 class ModuleLayer(Layer, abstract=True):
@@ -180,9 +180,9 @@ class _ModuleInitializer(Initializer, abstract=True):
     @classmethod
     def of(cls, layer: ModuleLayer, name: str) -> _ModuleInitializer:
         """The initializer of one tensor."""
-        made = cls.__new__(cls)
-        made.__dict__.update(layer=layer, tensor_name=name)
-        return made
+        initializer = cls.__new__(cls)
+        initializer.__dict__.update(layer=layer, tensor_name=name)
+        return initializer
 
     def field_values(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -191,8 +191,8 @@ class _ModuleInitializer(Initializer, abstract=True):
         layer, name = self.__dict__["layer"], self.__dict__["tensor_name"]
         with outside_trace(), default_keys.replaced_by(RandomKeys(int(rng.integers(2**62)))):
             module = layer.make_module()
-        found = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-        return np.array(found[name].numpy())
+        tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        return np.array(tensors[name].numpy())
 
 
 def _set_tensor(module: Any, name: str, tensor: Any) -> None:

@@ -78,9 +78,9 @@ class TraceInterpreter(TensorInterpreter):
 
     def new_tensor(self, cell: TracedArray, storage: Storage | None = None) -> Tensor:
         """A tensor of memory of the trace."""
-        made = make_tensor(cell, Spec(cell.shape, cell.dtype), self, storage or Storage())
-        self.tensors.append(weakref.ref(made))
-        return made
+        tensor = make_tensor(cell, Spec(cell.shape, cell.dtype), self, storage or Storage())
+        self.tensors.append(weakref.ref(tensor))
+        return tensor
 
     def input(self, name: str, spec: Spec) -> Tensor:
         """A tensor that is given at each call."""
@@ -88,9 +88,9 @@ class TraceInterpreter(TensorInterpreter):
 
     def argument(self, number: int, tensor: Tensor) -> Tensor:
         """The tensor that stands for an argument."""
-        made = self.input(f"argument:{number}", tensor.spec)
-        made.leaf_requires_grad = tensor.requires_grad
-        return made
+        argument_tensor = self.input(f"argument:{number}", tensor.spec)
+        argument_tensor.leaf_requires_grad = tensor.requires_grad
+        return argument_tensor
 
     def restore_grads(self) -> None:
         """Give the leaves from outside the gradients that they had before the trace."""
@@ -108,8 +108,8 @@ class TraceInterpreter(TensorInterpreter):
                 tensor.edge  # noqa: B018  it finds its place on the tape, and its memory, anew
                 array = tensor.array
             return array
-        found = self.captured.get(id(array))
-        return self._capture(tensor) if found is None else found.cell
+        captured = self.captured.get(id(array))
+        return self._capture(tensor) if captured is None else captured.cell
 
     def _capture(self, tensor: Tensor) -> TracedArray:
         array = tensor.array
@@ -175,8 +175,8 @@ class TraceInterpreter(TensorInterpreter):
                     "would keep its elements as they are now; make the tensor outside, from_numpy(array), of the same "
                     "memory, or pass it as an argument"
                 )
-        made = array if isinstance(array, LazyArray) else np.array(array, order="C")
-        value = self.graph.constant(made)
+        stored = array if isinstance(array, LazyArray) else np.array(array, order="C")
+        value = self.graph.constant(stored)
         return self.new_tensor(TracedArray(value, value.spec))
 
     def wrap(self, array: Any, storage: Storage | None = None) -> Tensor:

@@ -145,13 +145,13 @@ def _collect_writes(trace: TraceInterpreter, collector: _Collector, arguments: S
 def _collect_escaped(trace: TraceInterpreter, collector: _Collector, arguments: Sequence[Tensor]) -> None:
     """The tensors of the trace that are alive and no results."""
     result = collector.result
-    known = {*result.tensors, *map(id, arguments)}
-    known.update(id(r.traced) for _, r in (*result.leaf_grads, *result.argument_grads) if r is not None)
-    known.update(id(r.traced.view_info.base) for r in result.tensors.values() if r.traced.view_info is not None)
+    known_ids = {*result.tensors, *map(id, arguments)}
+    known_ids.update(id(r.traced) for _, r in (*result.leaf_grads, *result.argument_grads) if r is not None)
+    known_ids.update(id(r.traced.view_info.base) for r in result.tensors.values() if r.traced.view_info is not None)
 
     def live_tensors() -> list[Tensor]:
-        found = [reference() for reference in trace.tensors]
-        return [t for t in found if t is not None and id(t) not in known]
+        tensors = [reference() for reference in trace.tensors]
+        return [t for t in tensors if t is not None and id(t) not in known_ids]
 
     if live_tensors():
         gc.collect()
@@ -177,7 +177,7 @@ def _copy_aliases(trace: TraceInterpreter, result: TraceResult) -> None:
 
 def _copy_of(value: Value) -> Value:
     """The same elements by an op that is no view."""
-    copied = ops.logical_or(value, value) if value.dtype == "bool" else value * 1
-    if copied.spec != value.spec:
+    copy = ops.logical_or(value, value) if value.dtype == "bool" else value * 1
+    if copy.spec != value.spec:
         raise UsageError(f"a compiled function cannot return a tensor of dtype {value.dtype} that it also overwrites")
-    return copied
+    return copy

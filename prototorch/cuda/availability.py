@@ -95,8 +95,8 @@ def _cupy_problem(driver: DriverInfo, cupy: tuple[Package, ...]) -> Problem | No
 
 def _unfit_cudnn(major: int) -> tuple[str, ...]:
     """The distributions of cuDNN that are in the way of the one for this driver: several, or one for another CUDA."""
-    found = find_packages(*CUDNN.values())
-    return tuple(p.name for p in found if len(found) > 1 or p.cuda not in (choose_major(major), None))
+    packages = find_packages(*CUDNN.values())
+    return tuple(p.name for p in packages if len(packages) > 1 or p.cuda not in (choose_major(major), None))
 
 
 def gpu_problem(driver: DriverInfo, index: int) -> Problem | None:
@@ -104,8 +104,8 @@ def gpu_problem(driver: DriverInfo, index: int) -> Problem | None:
     capability = driver.capability(index)
     if capability is None or capability >= MIN_CAPABILITY:
         return None
-    found, needed = (".".join(map(str, c)) for c in (capability, MIN_CAPABILITY))
-    return Problem(f"the compute capability of {driver.name(index)} is {found}, and {needed} (Turing) is needed")
+    actual, needed = (".".join(map(str, c)) for c in (capability, MIN_CAPABILITY))
+    return Problem(f"the compute capability of {driver.name(index)} is {actual}, and {needed} (Turing) is needed")
 
 
 def missing_gpu_reason(index: int) -> str:
@@ -125,12 +125,12 @@ def missing_gpu_reason(index: int) -> str:
 def cudnn_conflict(cupy: tuple[Package, ...]) -> Problem | None:
     """Why the installed cuDNN does not work beside these distributions of CuPy; None where it may."""
     major = next((package.cuda for package in cupy if package.cuda is not None), None)
-    found = find_packages(*CUDNN.values())
-    if len(found) < 2 and all(package.cuda in (major, None) or major is None for package in found):
+    packages = find_packages(*CUDNN.values())
+    if len(packages) < 2 and all(package.cuda in (major, None) or major is None for package in packages):
         return None
-    why = "which overwrite each other's files" if len(found) > 1 else f"and CuPy is for CUDA {major}"
-    mend = install_command(major, tuple(package.name for package in found))
-    return Problem(f"cuDNN is installed by {' and '.join(map(str, found))}, {why}", mend)
+    why = "which overwrite each other's files" if len(packages) > 1 else f"and CuPy is for CUDA {major}"
+    mend = install_command(major, tuple(package.name for package in packages))
+    return Problem(f"cuDNN is installed by {' and '.join(map(str, packages))}, {why}", mend)
 
 
 def cudnn_problem(driver: DriverInfo | None, cupy: tuple[Package, ...]) -> Problem | None:
@@ -138,14 +138,14 @@ def cudnn_problem(driver: DriverInfo | None, cupy: tuple[Package, ...]) -> Probl
     conflict = cudnn_conflict(cupy)
     if conflict is not None:
         return conflict
-    found, frontend = find_packages(*CUDNN.values()), find_packages(FRONTEND)
+    cudnn_packages, frontend = find_packages(*CUDNN.values()), find_packages(FRONTEND)
     major = next((package.cuda for package in cupy if package.cuda is not None), None)
     command = install_command(major or (driver.major if driver is not None else None))
-    missing = [name for name, packages in (("cuDNN", found), ("cuDNN's graph API", frontend)) if not packages]
+    missing = [name for name, packages in (("cuDNN", cudnn_packages), ("cuDNN's graph API", frontend)) if not packages]
     if missing:
         return Problem(" and ".join(missing) + " not installed", command)
-    if found[0].numbers < MIN_CUDNN:
-        return Problem(f"cuDNN is too old ({found[0]}), and 9.19 is needed", command)
+    if cudnn_packages[0].numbers < MIN_CUDNN:
+        return Problem(f"cuDNN is too old ({cudnn_packages[0]}), and 9.19 is needed", command)
     if not FRONTEND_VERSIONS[0] <= frontend[0].numbers < FRONTEND_VERSIONS[1]:
         return Problem(f"cuDNN's graph API ({frontend[0]}) is expected from 1.18 to 1.28", command)
     return None

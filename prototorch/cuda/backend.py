@@ -237,9 +237,9 @@ class CudaBackend(Backend):
 
     def _copy_as(self, array: Any, dtype: str) -> Any:
         with self._in_stream():
-            copied = self.device.empty_pooled(tuple(array.shape), dtype)
-            self.device.enqueue("copy", lambda: operator.setitem(copied, ..., array))
-        return copied
+            copy = self.device.empty_pooled(tuple(array.shape), dtype)
+            self.device.enqueue("copy", lambda: operator.setitem(copy, ..., array))
+        return copy
 
     def to_numpy(self, array: Any) -> np.ndarray:
         """See `Backend.to_numpy`; waits until all enqueued work is done."""

@@ -30,13 +30,13 @@ def load_cudart(major: int | None = None) -> str:
     does so); of CUDA's version ``major`` (default: that of CuPy) a pip package's, then the system's; one that CuPy's
     cuda-pathfinder finds (conda, ``CUDA_PATH``). Raises BackendError where there is none, with the package to install.
     """
-    named = os.environ.get(CUDART_VARIABLE)
-    if named:
+    path_in_environment = os.environ.get(CUDART_VARIABLE)
+    if path_in_environment:
         try:
-            ctypes.CDLL(named)
+            ctypes.CDLL(path_in_environment)
         except OSError as why:
             raise BackendError(f"{CUDART_VARIABLE} names a library that cannot be loaded: {why}") from why
-        return named
+        return path_in_environment
     major = major or _cupy_major()
     for load in _candidates(major):
         try:

@@ -41,10 +41,10 @@ def resolve_index(device: Any) -> int:
     """The number of a GPU: of None the current one. Raises UsageError for the CPU."""
     if device is None:
         return current_gpu.get()
-    found = as_device(device)
-    if found.type != "cuda":
-        raise UsageError(f"expected a GPU such as 'cuda:0', got {str(found)!r}")
-    return current_gpu.get() if found.index is None else found.index
+    resolved = as_device(device)
+    if resolved.type != "cuda":
+        raise UsageError(f"expected a GPU such as 'cuda:0', got {str(resolved)!r}")
+    return current_gpu.get() if resolved.index is None else resolved.index
 
 
 def gpu_backend(device: Any) -> Any:

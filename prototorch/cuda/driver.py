@@ -58,8 +58,8 @@ class DriverInfo(NamedTuple):
 
     def capability(self, index: int) -> tuple[int, int] | None:
         """The compute capability of a GPU by its number; None where it is not known."""
-        found = self.capabilities[index] if index < len(self.capabilities) else (0, 0)
-        return found if any(found) else None
+        version = self.capabilities[index] if index < len(self.capabilities) else (0, 0)
+        return version if any(version) else None
 
     def name(self, index: int) -> str:
         """The name of a GPU by its number."""

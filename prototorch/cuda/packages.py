@@ -61,21 +61,21 @@ class Package(NamedTuple):
     @property
     def cuda(self) -> int | None:
         """The major version of CUDA that the name tells; None where it tells none (CuPy from conda or source)."""
-        found = re.search(r"-cu(?:da)?(\d+)x?$", self.name)
-        if found is None:
+        match = re.search(r"-cu(?:da)?(\d+)x?$", self.name)
+        if match is None:
             return None
-        major = int(found[1])
+        major = int(match[1])
         return major if major < 100 else major // 10  # cupy-cuda118
 
 
 def find_packages(*names: str) -> tuple[Package, ...]:
     """Those of the distributions that are installed. None of them is imported."""
-    found = []
+    packages = []
     for name in names:
         version = version_of(name)
         if version is not None:
-            found.append(Package(name, version))
-    return tuple(found)
+            packages.append(Package(name, version))
+    return tuple(packages)
 
 
 def version_of(distribution: str) -> str | None:

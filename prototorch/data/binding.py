@@ -56,12 +56,12 @@ class BoundDataset(Dataset):
         own = {n: p for n, p in outs.items() if self._adapters.get(n) in (None, *_RESHAPING)}
         inner = {n: p.reshape(len(indices), *self._dataset.columns[n].shape) for n, p in own.items()}
         columns = self._check(self._dataset.read_into(indices, inner), indices)
-        written = {n: outs[n] for n, p in inner.items() if columns[n] is p}
-        rest = {n: a for n, a in columns.items() if n not in written}
+        in_place = {n: outs[n] for n, p in inner.items() if columns[n] is p}
+        rest = {n: a for n, a in columns.items() if n not in in_place}
         for name in outs.keys() & self._adapters.keys() - inner.keys():
             np.copyto(outs[name], self._adapters[name](rest.pop(name)))
-            written[name] = outs[name]
-        return {**self._adapt(rest), **written}
+            in_place[name] = outs[name]
+        return {**self._adapt(rest), **in_place}
 
     def read_valid(self, indices: np.ndarray) -> tuple[Columns, np.ndarray, list[SampleError]]:
         columns, valid, errors = self._dataset.read_valid(indices)
@@ -170,8 +170,8 @@ def bind(
     """
     targets = targets or {}
     input_columns = dataset.match_inputs(list(inputs))
-    named = {output: column for output, column in (columns or {}).items() if output in targets}
-    target_columns = dataset.match_targets(list(targets), named)
+    named_columns = {output: column for output, column in (columns or {}).items() if output in targets}
+    target_columns = dataset.match_targets(list(targets), named_columns)
     return bind_columns(dataset, input_columns, target_columns, inputs, targets, indices)
 
 
@@ -195,9 +195,9 @@ def bind_columns(
         adapter = _target_adapter(dataset, name, column, actual, targets[name])
         if adapter is not None and column not in input_shapes:
             adapters[column] = adapter
-    bound = BoundDataset(dataset, dict(input_columns), dict(target_columns), adapters, indices)
-    bound.check_indices_in_memory()
-    return bound
+    dataset_of_columns = BoundDataset(dataset, dict(input_columns), dict(target_columns), adapters, indices)
+    dataset_of_columns.check_indices_in_memory()
+    return dataset_of_columns
 
 
 def is_compatible_shape(actual: Shape, expected: Shape) -> bool:

@@ -58,13 +58,14 @@ def load_builtin_dataset(name: str, folder: str | os.PathLike[str] | None = None
     """
     if name == "fashion-mnist-mini":
         return _load_mini()
-    found = find_dataset_folder(name, folder)
-    if found is not None:
-        splits = read_idx_splits(find_idx_files(found), _LOCAL_DATASETS[name], name)
+    dataset_folder = find_dataset_folder(name, folder)
+    if dataset_folder is not None:
+        splits = read_idx_splits(find_idx_files(dataset_folder), _LOCAL_DATASETS[name], name)
         for split, dataset in splits.items():
             if dataset.columns["image"].shape != (1, 28, 28):
                 raise DataError(
-                    f"{printable_path(found)}: expected 28 x 28 images in the {split} split of {name}, got {dataset}"
+                    f"{printable_path(dataset_folder)}: expected 28 x 28 images in the {split} split of {name}, "
+                    f"got {dataset}"
                 )
         return splits
     folders = search_folders(name, folder)

@@ -167,11 +167,11 @@ def check_validation_classes(
     """
     if output not in train.target_columns or output not in validation.target_columns:
         return
-    known = train.column_array(train.target_columns[output])
+    train_labels = train.column_array(train.target_columns[output])
     labels = validation.column_array(validation.target_columns[output])
-    if known is None or labels is None or known.dtype.kind not in "iub" or labels.dtype.kind not in "iub":
+    if train_labels is None or labels is None or train_labels.dtype.kind not in "iub" or labels.dtype.kind not in "iub":
         return
-    missing = np.setdiff1d(labels, known)
+    missing = np.setdiff1d(labels, train_labels)
     missing = missing[missing != ignored_class]
     if len(missing):
         column = validation.target_columns[output]
@@ -230,10 +230,10 @@ def _check_labels(dataset: Dataset, column: str, values: np.ndarray, target: Tar
     if invalid.any():
         where, value = _first_invalid(dataset, column, values, invalid)
         name = dataset.label_name(column, int(value))
-        known = f" ({name})" if name != str(int(value)) else ""
+        class_name = f" ({name})" if name != str(int(value)) else ""
         output = target.layer or "the model"
         raise DataError(
-            f"{where} is {int(value)}{known}; {output} has {target.classes} classes, 0 to {target.classes - 1}"
+            f"{where} is {int(value)}{class_name}; {output} has {target.classes} classes, 0 to {target.classes - 1}"
             f"{_format_others(invalid)}{_label_hint(dataset, column, values, target)}"
         )
 

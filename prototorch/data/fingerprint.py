@@ -64,13 +64,13 @@ def update_with_array(digest: Any, name: str, array: np.ndarray) -> None:
 def update_with_files(digest: Any, paths: Sequence[str | os.PathLike[str]]) -> None:
     """Feed files to a hash: the last two parts of their paths, sizes and bytes. A file that cannot be read counts as
     such."""
-    chosen = [os.fspath(paths[i]) for i in _spaced(len(paths), MAX_FILES)]
-    sizes = [_size_of(path) for path in chosen]
-    for path, size in zip(chosen, sizes, strict=True):
+    sample_paths = [os.fspath(paths[i]) for i in _spaced(len(paths), MAX_FILES)]
+    sizes = [_size_of(path) for path in sample_paths]
+    for path, size in zip(sample_paths, sizes, strict=True):
         digest.update(f"{os.sep.join(path.split(os.sep)[-2:])} {size};".encode("utf-8", "surrogateescape"))
     is_small = sum(sizes) <= MAX_BYTES
     limit = MAX_BYTES if is_small else MAX_BYTES // 1024
-    for path in chosen if is_small else [chosen[i] for i in _spaced(len(chosen), 1024)]:
+    for path in sample_paths if is_small else [sample_paths[i] for i in _spaced(len(sample_paths), 1024)]:
         try:
             with open(path, "rb") as file:
                 digest.update(file.read(limit))

@@ -125,8 +125,8 @@ def _read_exactly(handle: int, size: int, path: str | os.PathLike[str]) -> bytes
 def is_text(head: bytes) -> bool:
     """Whether the first bytes of a file are UTF-8 text without control characters."""
     text = head.decode("utf-8-sig", "ignore")
-    lost = len(head) - len(text.encode()) - 3 * head.startswith(b"\xef\xbb\xbf")
-    return bool(text) and lost < 4 and all(c.isprintable() or c in "\t\r\n" for c in text)
+    num_lost = len(head) - len(text.encode()) - 3 * head.startswith(b"\xef\xbb\xbf")
+    return bool(text) and num_lost < 4 and all(c.isprintable() or c in "\t\r\n" for c in text)
 
 
 def is_gzip(data: bytes | bytearray) -> bool:

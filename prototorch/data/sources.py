@@ -126,8 +126,8 @@ def register_array_format(kind: str, recognise: Callable[[bytes], bool], read: A
 
 def _array_formats() -> list[tuple[str, Callable[[bytes], bool], ArrayFileReader]]:
     """All formats of arrays, by kind, recognition and reader; what reads an extension is imported when it reads."""
-    known = {kind for kind, _, _ in _ARRAY_FORMATS}
-    extensions = [entry for entry in entries(ArrayFormat.__name__) if entry.facts["kind"] not in known]
+    kinds = {kind for kind, _, _ in _ARRAY_FORMATS}
+    extensions = [entry for entry in entries(ArrayFormat.__name__) if entry.facts["kind"] not in kinds]
 
     def has_signature(entry: Entry) -> Callable[[bytes], bool]:
         return lambda head: head.startswith(entry.facts["signature"])
@@ -262,8 +262,8 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
             names = [str(label) for label in options.labels]
             return dict(datasets_from_arrays(read(path), printable_path(path), names, options.classes))
     if is_gzip(head) or b"\0" in head:
-        known = ", ".join(kind for kind, _, _ in _array_formats())
-        raise DataError(f"{printable_path(path)}: unknown format; supported are IDX, {known}, CSV, a list of images")
+        kinds = ", ".join(kind for kind, _, _ in _array_formats())
+        raise DataError(f"{printable_path(path)}: unknown format; supported are IDX, {kinds}, CSV, a list of images")
     if _is_image_list(_image_root(path, options), head):
         images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
         return _with_targets({"train": images}, options)

@@ -171,13 +171,13 @@ class BatchStream(BatchIterator):
                 pass  # a function whose signature is not known
             except TypeError as error:
                 raise UsageError(f"{self.name}: the function of batches is called without arguments: {error}") from None
-            made: Any = self._source()
-            if not isinstance(made, Iterable) and not hasattr(made, "__getitem__"):
+            batches: Any = self._source()
+            if not isinstance(batches, Iterable) and not hasattr(batches, "__getitem__"):
                 raise UsageError(
-                    f"{self.name}: the function gives {made!r:.80}, expected an iterable of batches (x, y): let it "
+                    f"{self.name}: the function gives {batches!r:.80}, expected an iterable of batches (x, y): let it "
                     "`yield x, y` for each batch, or return a list of them"
                 )
-            return iter(made)
+            return iter(batches)
         source: Any = self._source
         if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
             return (source[i] for i in range(len(source)))
@@ -209,14 +209,14 @@ class BatchStream(BatchIterator):
 
     def _batch(self, item: object, number: int, position: int) -> Batch:
         dataset = self._as_dataset(item, number)
-        bound = bind(dataset, self.inputs, self.targets, indices=self.indices)
+        dataset_of_batch = bind(dataset, self.inputs, self.targets, indices=self.indices)
         for output, target in self.targets.items():
-            column = bound.target_columns[output]
-            values = bound.column_array(column)
+            column = dataset_of_batch.target_columns[output]
+            values = dataset_of_batch.column_array(column)
             assert values is not None
-            check_target(bound, column, values, target)
+            check_target(dataset_of_batch, column, values, target)
         context = BatchContext(self.seed, self.epoch, position, np.arange(position, position + len(dataset)))
-        columns = cast_columns(bound.read(np.arange(len(dataset))), self.dtypes)
+        columns = cast_columns(dataset_of_batch.read(np.arange(len(dataset))), self.dtypes)
         columns = columns if self.transform is None else self.transform(columns, context)
         if self.batch_memory is not None:
             columns = BatchAssembly(self.batch_memory, {}).move(columns)

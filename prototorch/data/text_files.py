@@ -47,7 +47,7 @@ def read_texts(what: Sequence[str], columns: Sequence[str | int] = ()) -> tuple[
         if not exists:
             if path.suffix.lower() in TEXT_SUFFIXES | TABLE_SUFFIXES and " " not in item:
                 raise DataError(f"{printable_path(path)}: no such file or folder")
-            found = [item]
+            texts_of_item = [item]
         elif path.is_dir():
             files = find_image_files(path, TEXT_SUFFIXES)
             if not files:
@@ -56,11 +56,11 @@ def read_texts(what: Sequence[str], columns: Sequence[str | int] = ()) -> tuple[
             texts += [read_text(Path(file)) for file in files]
             continue
         elif path.suffix.lower() in TABLE_SUFFIXES:
-            found = _read_column(path, columns)
+            texts_of_item = _read_column(path, columns)
         else:
-            found = read_text_lines(path)
-        texts += found
-        names += [text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}..." for text in found]
+            texts_of_item = read_text_lines(path)
+        texts += texts_of_item
+        names += [text if len(text) <= MAX_NAME else f"{text[:MAX_NAME]}..." for text in texts_of_item]
     if not texts:
         raise DataError(f"{', '.join(map(printable_path, what))}: no texts")
     return names, texts

@@ -152,13 +152,13 @@ def _open_windows(path: Path, text: TextFormat, name: str) -> WindowDataset:
 
 def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: Check) -> TokenDataset:
     name, one = printable_path(folder), text.inputs[0]
-    found = list_class_names(folder)
-    if not found:
+    class_names = list_class_names(folder)
+    if not class_names:
         raise DataError(f"{name}: has no class folders; expected one folder of text files per class")
-    files = {word: find_image_files(folder / word, TEXT_SUFFIXES) for word in found}
+    files = {word: find_image_files(folder / word, TEXT_SUFFIXES) for word in class_names}
     check_memory(sum(os.stat(file).st_size for paths in files.values() for file in paths if os.path.exists(file)), name)
     texts, labels, origins = [], [], []
-    for word in found:
+    for word in class_names:
         if word not in classes:
             raise DataError(
                 f"{name}: the folder {word!r} is not one of the classes {', '.join(classes[:8])}."
@@ -179,7 +179,7 @@ def _open_files(folder: Path, text: TextFormat, classes: Sequence[str], check: C
         classes={"label": tuple(classes)},
         name=name,
         origins=origins,
-        sorted_by_class=len(found) > 1,
+        sorted_by_class=len(class_names) > 1,
     )
 
 
@@ -245,23 +245,23 @@ def _make_pairs(
     text: TextFormat, sources: Sequence[str], targets: Sequence[str], name: str, origins: Sequence[str]
 ) -> TokenDataset:
     """A text as the target of another: the second input is it behind the start, the target is it before the end."""
-    source, begun = text.inputs
-    if source.tokenizer is begun.tokenizer:
+    source, begin = text.inputs
+    if source.tokenizer is begin.tokenizer:
         _learn(source, text, [*sources, *targets])
     first = _encode(source, text, sources)
-    _learn(begun, text, targets)
-    (start, end), padding = begun.tokenizer.edge_ids(), begun.tokenizer.padding_id()
-    room = None if begun.length is None else begun.length - 1
-    rows = [begun.tokenizer.encode_part(t)[:room] for t in targets]
-    length = begun.length or 1 + max(map(len, rows))
+    _learn(begin, text, targets)
+    (start, end), padding = begin.tokenizer.edge_ids(), begin.tokenizer.padding_id()
+    room = None if begin.length is None else begin.length - 1
+    rows = [begin.tokenizer.encode_part(t)[:room] for t in targets]
+    length = begin.length or 1 + max(map(len, rows))
     return TokenDataset(
         {
             source.name: first,
-            begun.name: TokenSequences([[start, *row] for row in rows], length, padding),
+            begin.name: TokenSequences([[start, *row] for row in rows], length, padding),
             "next": TokenSequences([[*row, end] for row in rows], length, padding),
         },
         {},
-        [source.name, begun.name],
+        [source.name, begin.name],
         ["next"],
         name=name,
         origins=origins,

@@ -111,8 +111,8 @@ class _Sweep:
                 row = self.pending[entry] = [None] * len(entry.signature.outs)
             row[output] = g if row[output] is None else row[output] + g
             return
-        found = self.leaves.get(id(edge))
-        self.leaves[id(edge)] = (edge, g if found is None else found[1] + g)
+        leaf_entry = self.leaves.get(id(edge))
+        self.leaves[id(edge)] = (edge, g if leaf_entry is None else leaf_entry[1] + g)
 
     def run(self, entries: list[TapeEntry]) -> None:
         """Differentiate the entries, last first; the list is emptied, so that each is freed when it is no more used."""
@@ -224,7 +224,7 @@ def _run_post_hooks(extras: NodeHooks, results: Sequence[Any], grads: Sequence[A
 
 
 def _as_gradients(what: str, values: Any, count: int) -> list[Any]:
-    found = [values] if isinstance(values, Tensor) else list(values)
-    if len(found) != count:
-        raise UsageError(f"a {what} of a node must return None or {count} gradients, not {len(found)}")
-    return found
+    gradients = [values] if isinstance(values, Tensor) else list(values)
+    if len(gradients) != count:
+        raise UsageError(f"a {what} of a node must return None or {count} gradients, not {len(gradients)}")
+    return gradients

@@ -32,12 +32,12 @@ class Device:
             index = type.index
         if index is not None and not (isinstance(index, int) and 0 <= index <= MAX_NUMBER):
             raise UsageError(f"there is no device {f'{name}:{index}'[:60]!r}: GPUs have numbers from 0 to {MAX_NUMBER}")
-        found = parse_device(name)
-        if found is None or found.type == "auto" or (found.number is not None and index is not None):
-            hint = "" if found else suggest_device(name, ("cpu", "cuda"))
+        resolved = parse_device(name)
+        if resolved is None or resolved.type == "auto" or (resolved.number is not None and index is not None):
+            hint = "" if resolved else suggest_device(name, ("cpu", "cuda"))
             raise UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'.{hint}")
-        self.type: str = found.type
-        self.index: int | None = index if found.number is None else found.number
+        self.type: str = resolved.type
+        self.index: int | None = index if resolved.number is None else resolved.number
         if self.type == "cpu" and self.index is not None and self.index != 0:
             raise UsageError(f"there is one device 'cpu', and no {name}:{self.index}")
 

@@ -66,10 +66,10 @@ def dim_numbers(dims: Any, ndim: int, name: str) -> tuple[int, ...]:
     """
     if dims is None:
         return tuple(range(ndim))
-    given = tuple(dims) if isinstance(dims, tuple | list) else (dims,)
-    numbers = tuple(normalize_dim(d, ndim, name) for d in given)
+    requested = tuple(dims) if isinstance(dims, tuple | list) else (dims,)
+    numbers = tuple(normalize_dim(d, ndim, name) for d in requested)
     if len(set(numbers)) != len(numbers):
-        raise ShapeError(f"{name}: the dims {list(given)} of {ndim} dimensions name one twice")
+        raise ShapeError(f"{name}: the dims {list(requested)} of {ndim} dimensions name one twice")
     return numbers
 
 

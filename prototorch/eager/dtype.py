@@ -105,10 +105,10 @@ def get_default_dtype() -> DType:
 def set_default_dtype(dtype: Any) -> None:
     """Set the floating-point type of tensors made of Python's floats. Raises UsageError for another type."""
     global _default
-    found = as_dtype(dtype)
-    if not found.is_floating_point:
-        raise UsageError(f"set_default_dtype: expected a floating-point type, got {found!r}")
-    _default = found
+    default_dtype = as_dtype(dtype)
+    if not default_dtype.is_floating_point:
+        raise UsageError(f"set_default_dtype: expected a floating-point type, got {default_dtype!r}")
+    _default = default_dtype
 
 
 def dtype_of_scalar(value: Any) -> DType:

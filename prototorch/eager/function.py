@@ -108,11 +108,11 @@ def _run(cls: type[Function], ctx: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 def _bind(cls: type[Function], forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     try:
-        bound = inspect.signature(forward).bind(*args, **kwargs)
+        arguments = inspect.signature(forward).bind(*args, **kwargs)
     except TypeError as exc:
         raise UsageError(f"{cls.__name__}.apply: {exc}") from None
-    bound.apply_defaults()
-    return bound.args
+    arguments.apply_defaults()
+    return arguments.args
 
 
 def _finish(
@@ -180,8 +180,8 @@ def once_differentiable(fn: Any) -> Any:
             return results
         values = results if isinstance(results, tuple) else (results,)
         name = getattr(fn, "__qualname__", "a backward function")
-        refused = _OnceDifferentiated.apply(name, len(values), *values, *grads)
-        return refused if isinstance(results, tuple) else refused[0]
+        guarded = _OnceDifferentiated.apply(name, len(values), *values, *grads)
+        return guarded if isinstance(results, tuple) else guarded[0]
 
     backward.__name__, backward.__doc__ = getattr(fn, "__name__", "backward"), fn.__doc__
     return backward

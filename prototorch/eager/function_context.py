@@ -87,8 +87,8 @@ class FunctionCtx:
 
     def _unpack(self, position: int, saved: _SavedTensor) -> Any:
         if saved.pack is not None:
-            found = saved.pack.unpack()
-            return self._at_output(found, saved.output) if saved.output is not None else found
+            tensor = saved.pack.unpack()
+            return self._at_output(tensor, saved.output) if saved.output is not None else tensor
         if saved.tensor is None:
             return None
         name = type(self).__name__
@@ -96,11 +96,11 @@ class FunctionCtx:
         return saved.tensor if saved.output is None else self._at_output(saved.tensor, saved.output)
 
     def _at_output(self, tensor: Tensor, output: int) -> Tensor:
-        made = make_tensor(tensor.array, tensor.spec, tensor.interpreter, tensor.storage)
+        recorded = make_tensor(tensor.array, tensor.spec, tensor.interpreter, tensor.storage)
         node = None if self.node_reference is None else self.node_reference()
         if node is not None and tensor.spec.is_float and output not in node.without_gradient:
-            made.recorded_edge = Edge(node, output)
-        return made
+            recorded.recorded_edge = Edge(node, output)
+        return recorded
 
 
 def save_tensors(ctx: FunctionCtx, node: Any, outputs: tuple[Tensor, ...], originals: tuple[Any, ...]) -> None:

@@ -60,11 +60,11 @@ class FunctionNode(TapeEntry):
                 "first one with retain_graph=True, or compute the result again"
             )
         specs, interpreter = self.signature.outs, self.signature.interpreter
-        given: list[Any] = [None] * self.num_outputs
+        output_grads: list[Any] = [None] * self.num_outputs
         for position, spec, g in zip(self.output_positions, specs, grads, strict=True):
-            given[position] = interpreter.zeros(spec) if g is None and self.ctx.materialize_grads else g
-        found = self.function.backward(self.ctx, *given)
-        return self._check(list(found) if isinstance(found, tuple | list) else [found], needs)
+            output_grads[position] = interpreter.zeros(spec) if g is None and self.ctx.materialize_grads else g
+        results = self.function.backward(self.ctx, *output_grads)
+        return self._check(list(results) if isinstance(results, tuple | list) else [results], needs)
 
     def _check(self, gradients: list[Any], needs: Sequence[bool]) -> list[Any]:
         """The gradients of the input tensors from those of all arguments, of the inputs' shapes and dtypes."""

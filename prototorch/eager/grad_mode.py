@@ -82,11 +82,11 @@ class no_grad(_GradMode):
     mode = False
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        made = super().__new__(cls)
+        context = super().__new__(cls)
         if function is None:
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(function)
+            return context
+        context.__init__()  # type: ignore[misc]
+        return context(function)
 
 
 class enable_grad(no_grad):
@@ -99,11 +99,11 @@ class inference_mode(_GradMode):
     """As `no_grad` (PyTorch's inference_mode, whose tensors are ordinary ones here)."""
 
     def __new__(cls, mode: Any = True) -> Any:
-        made = super().__new__(cls)
+        context = super().__new__(cls)
         if isinstance(mode, bool):
-            return made
-        made.__init__()  # type: ignore[misc]
-        return made(mode)
+            return context
+        context.__init__()  # type: ignore[misc]
+        return context(mode)
 
     def __init__(self, mode: bool = True):
         super().__init__()

@@ -92,13 +92,13 @@ class TensorInterpreter:
             t.spec = self.intern_spec(t.spec)
         attrs_key = tuple(sorted(attrs.items())) if attrs else ()
         key = (op, attrs_key, *[id(t.spec) for t in inputs])
-        found = self._signatures.get(key)
-        if found is None:
-            found = self._make_signature(op, tuple([t.spec for t in inputs]), attrs, attrs_key, outputs)
-            self._signatures[key] = found
+        signature = self._signatures.get(key)
+        if signature is None:
+            signature = self._make_signature(op, tuple([t.spec for t in inputs]), attrs, attrs_key, outputs)
+            self._signatures[key] = signature
         if attrs:
-            self._signatures[(op, tuple(attrs.items()), *[id(t.spec) for t in inputs])] = found
-        return found
+            self._signatures[(op, tuple(attrs.items()), *[id(t.spec) for t in inputs])] = signature
+        return signature
 
     def _make_signature(
         self,
@@ -304,12 +304,12 @@ class EagerInterpreter(TensorInterpreter):
         if not self.backend.has_device_memory or active_trace.get() is not None:
             return self.constant(array)
         key = array.dtype, array.tobytes()
-        found = self._scalars.get(key)
-        if found is None:
+        array_of_scalar = self._scalars.get(key)
+        if array_of_scalar is None:
             if len(self._scalars) > _MAX_SIGNATURES:
                 self._scalars.clear()
-            found = self._scalars[key] = self.backend.asarray(array)
-        return self.wrap(found)
+            array_of_scalar = self._scalars[key] = self.backend.asarray(array)
+        return self.wrap(array_of_scalar)
 
     def constant(self, array: Any) -> Tensor:
         """A tensor without a gradient."""
@@ -336,8 +336,8 @@ class EagerInterpreter(TensorInterpreter):
         trace = active_trace.get()
         if trace is not None:
             trace.to_numpy(array)
-        found: np.ndarray = self.backend.to_numpy(array)
-        return found
+        host_array: np.ndarray = self.backend.to_numpy(array)
+        return host_array
 
     def view_update(self, base: Tensor, value: Tensor, steps: ViewSteps) -> Tensor:
         """The tensor ``base`` after its view by ``steps`` has been overwritten with a value."""
@@ -374,9 +374,9 @@ class EagerInterpreter(TensorInterpreter):
         return self._full(spec, 1)
 
     def _full(self, spec: Spec, value: int) -> Tensor:
-        made = self._empty(spec.shape, spec.dtype)
-        self.backend.enqueue("fill", lambda: operator.setitem(made, ..., value))
-        return self.wrap(made)
+        array = self._empty(spec.shape, spec.dtype)
+        self.backend.enqueue("fill", lambda: operator.setitem(array, ..., value))
+        return self.wrap(array)
 
     def add_into(self, target: Tensor, value: Tensor) -> None:
         """Add a tensor of the same shape and type to another, without the tape."""
@@ -419,10 +419,10 @@ def _gpu_interpreter(index: int) -> EagerInterpreter:
 
 def interpreter_for(device: Any = None) -> EagerInterpreter:
     """The interpreter of tensors on a device; None is the CPU. Raises BackendError for a GPU that cannot be used."""
-    found = CPU if device is None else as_device(device)
-    if found.type == "cpu":
+    device_of_interpreter = CPU if device is None else as_device(device)
+    if device_of_interpreter.type == "cpu":
         return cpu_interpreter()
-    return _gpu_interpreter(current_gpu.get() if found.index is None else found.index)
+    return _gpu_interpreter(current_gpu.get() if device_of_interpreter.index is None else device_of_interpreter.index)
 
 
 set_default_interpreter(cpu_interpreter())

@@ -90,20 +90,20 @@ def weight_tensor(array: np.ndarray, requires_grad: bool = True, storage: Storag
     """A tensor for a weight, of the array itself without a copy."""
     with outside_trace():  # it outlives the call
         interpreter = cpu_interpreter()
-        made = interpreter.wrap(interpreter.backend.asarray(array), storage)
-    made.leaf_requires_grad = requires_grad
-    return made
+        tensor = interpreter.wrap(interpreter.backend.asarray(array), storage)
+    tensor.leaf_requires_grad = requires_grad
+    return tensor
 
 
 def bound_tensor(source: WeightSource, name: str, requires_grad: bool) -> Tensor:
     """The tensor of a model's weight, of the same memory; one for each weight while it is alive."""
     array = source.variables[source.prefix + name]
     tensors = source.variables.tensors
-    found: Tensor | None = tensors.get(source.prefix + name)
-    if found is None or found.array is not array or found.requires_grad != requires_grad:
+    tensor: Tensor | None = tensors.get(source.prefix + name)
+    if tensor is None or tensor.array is not array or tensor.requires_grad != requires_grad:
         storage = VariableStorage(source.variables, source.prefix + name)
-        found = tensors[source.prefix + name] = weight_tensor(array, requires_grad, storage)
-    return found
+        tensor = tensors[source.prefix + name] = weight_tensor(array, requires_grad, storage)
+    return tensor
 
 
 class EagerContext:

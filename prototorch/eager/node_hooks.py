@@ -66,8 +66,8 @@ def run_tensor_hooks(gradient: Any, hooks: Sequence[Hook]) -> Any:
         if changed is None:
             continue
         if getattr(changed, "spec", None) is None or changed.spec.shape != gradient.spec.shape:
-            found = list(changed.shape) if hasattr(changed, "spec") else type(changed).__name__
-            raise UsageError(f"a hook must return None or a tensor {list(gradient.shape)}, not {found}")
+            shape_or_type = list(changed.shape) if hasattr(changed, "spec") else type(changed).__name__
+            raise UsageError(f"a hook must return None or a tensor {list(gradient.shape)}, not {shape_or_type}")
         if changed.spec.dtype != gradient.spec.dtype:
             raise UsageError(
                 f"a hook must return a gradient of dtype {gradient.spec.dtype}, not {changed.spec.dtype}; cast it, by "

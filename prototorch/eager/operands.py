@@ -65,8 +65,8 @@ def common_dtype(operands: tuple[Any, ...]) -> DType:
             rank, dtype = 2, dtype_of_scalar(value)
         else:
             rank, dtype = (0 if value.ndim else 1), as_dtype(str(value.dtype))
-        known = by_rank[rank]
-        by_rank[rank] = dtype if known is None else promote_types(known, dtype)
+        rank_dtype = by_rank[rank]
+        by_rank[rank] = dtype if rank_dtype is None else promote_types(rank_dtype, dtype)
     result: DType | None = None
     for dtype_of_rank in by_rank:
         if dtype_of_rank is None:
@@ -130,8 +130,8 @@ def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
 
 def promote_to_float(name: str, *operands: Any) -> list[Any]:
     """As `promote`; integers and bool become the default floating-point type."""
-    known = promote(name, *operands)
-    return known if as_dtype(str(known[0].dtype)).is_floating_point else [to_float(v, name) for v in known]
+    promoted = promote(name, *operands)
+    return promoted if as_dtype(str(promoted[0].dtype)).is_floating_point else [to_float(v, name) for v in promoted]
 
 
 def to_float(value: Any, name: str = "") -> Any:

@@ -48,12 +48,12 @@ def tensor_function(
 
     def register(function: _Function) -> _Function:
         function = _refuse_other_values(function, name or function.__name__.rstrip("_"))
-        for known in (name or function.__name__.rstrip("_"), *aliases):
-            FUNCTIONS[known] = takes_symbols(function, known, symbolic)
+        for public_name in (name or function.__name__.rstrip("_"), *aliases):
+            FUNCTIONS[public_name] = takes_symbols(function, public_name, symbolic)
             if method:
-                setattr(Tensor, known, function)
+                setattr(Tensor, public_name, function)
             if in_place:
-                setattr(Tensor, f"{known}_", in_place_form(function, f"{known}_"))
+                setattr(Tensor, f"{public_name}_", in_place_form(function, f"{public_name}_"))
         return function
 
     return register if function is None else register(function)

@@ -15,10 +15,10 @@ def retain(tensor: Any) -> None:
     reference = weakref.ref(tensor)
 
     def keep(gradient: Any) -> None:
-        found = reference()
-        if found is not None:
-            before = found.stored_grad
-            found.stored_grad = gradient.detach() if before is None else before + gradient
+        output = reference()
+        if output is not None:
+            before = output.stored_grad
+            output.stored_grad = gradient.detach() if before is None else before + gradient
 
     entry.ensure_extras().retained[output] = keep
 

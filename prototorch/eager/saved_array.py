@@ -42,12 +42,12 @@ class PackedArray:
 
     def unpack(self) -> Tensor:
         """The tensor. Raises UsageError where the hook gives something else."""
-        found = self.hooks.unpack(self.value)
-        if not isinstance(found, Tensor):
-            raise UsageError(f"an unpack hook must return a tensor, not {type(found).__name__}")
-        if found.spec != self.spec:
-            raise UsageError(f"an unpack hook must return a tensor {self.spec}, as was packed, not {found.spec}")
-        return found
+        tensor = self.hooks.unpack(self.value)
+        if not isinstance(tensor, Tensor):
+            raise UsageError(f"an unpack hook must return a tensor, not {type(tensor).__name__}")
+        if tensor.spec != self.spec:
+            raise UsageError(f"an unpack hook must return a tensor {self.spec}, as was packed, not {tensor.spec}")
+        return tensor
 
 
 def check_version(storage: Storage | None, version: int, op: str, what: str, spec: Spec) -> None:
@@ -73,8 +73,8 @@ def unpack_array(saved: SavedArray, signature: Any, position: int, is_output: bo
     spec = (signature.outs if is_output else signature.ins)[position]
     if storage is None:
         if type(array) is PackedArray:
-            found = array.unpack()
-            return make_tensor(found.array, found.spec, found.interpreter, Storage())
+            tensor = array.unpack()
+            return make_tensor(tensor.array, tensor.spec, tensor.interpreter, Storage())
         storage = Storage()
     elif storage.version != version:
         check_version(storage, version, signature.op.name, f"{'output' if is_output else 'input'} {position}", spec)

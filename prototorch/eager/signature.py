@@ -58,8 +58,8 @@ class Signature:
 
     def positions(self, needs: tuple[bool, ...]) -> SavedPositions:
         """Which inputs and outputs the derivative reads, where these inputs need a gradient."""
-        found = self._positions.get(needs)
-        if found is None:
-            found = saved_positions(self.op, self.ins, self.outs, needs, self.attrs_key)
-            self._positions[needs] = found
-        return found
+        saved = self._positions.get(needs)
+        if saved is None:
+            saved = saved_positions(self.op, self.ins, self.outs, needs, self.attrs_key)
+            self._positions[needs] = saved
+        return saved

@@ -21,5 +21,5 @@ class Size(tuple[int, ...]):
         return f"Size({list(self)})"
 
     def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return Size(found) if isinstance(key, slice) else found
+        item = tuple.__getitem__(self, key)
+        return Size(item) if isinstance(key, slice) else item

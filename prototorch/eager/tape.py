@@ -104,23 +104,23 @@ class TapeEntry:
         outputs: list[Any] = list(signature.output_placeholders)
         input_positions, output_positions = self.saved_positions
         saved = iter(self.saved)
-        unpacked = []
+        tensors = []
         for k in input_positions:
             t = inputs[k] = unpack_array(next(saved), signature, k, False)
-            unpacked.append(t)
+            tensors.append(t)
             if create_graph:
                 t.recorded_edge = self.edges[k]
         for k in output_positions:
             t = outputs[k] = unpack_array(next(saved), signature, k, True)
-            unpacked.append(t)
+            tensors.append(t)
             if create_graph:
                 t.recorded_edge = Edge(self, k)
         results: Sequence[Any] = signature.op.vjp(grads, outputs, inputs, needs, signature.attrs)
-        if unpacked and not create_graph:  # what was saved must not become the gradient of a leaf, which is added to
-            for t in unpacked:
+        if tensors and not create_graph:  # what was saved must not become the gradient of a leaf, which is added to
+            for t in tensors:
                 for g in results:
                     if g is t:
-                        own = [id(t) for t in unpacked]
+                        own = [id(t) for t in tensors]
                         return [g.interpreter.copy(g) if id(g) in own else g for g in results]
         return results
 

@@ -122,14 +122,14 @@ class Tensor(OperatorMixin):
     def grad(self) -> Tensor | None:
         """The gradient after `backward`; None before. Warns where the tensor is no leaf, whose gradient is not kept
         without `retain_grad`."""
-        found = self.stored_grad
-        if found is None and self.recorded_edge is not None and "retained" not in self.__dict__:
+        stored = self.stored_grad
+        if stored is None and self.recorded_edge is not None and "retained" not in self.__dict__:
             warn_user(
                 "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
                 "on it first, or read grad of the leaf that it was computed from",
                 UserWarning,
             )
-        return found
+        return stored
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -219,8 +219,8 @@ class Tensor(OperatorMixin):
 
         Unlike PyTorch it also takes tensors that require a gradient; ``force`` is accepted for its sake.
         """
-        found: np.ndarray = self.interpreter.to_numpy(self.array)
-        return found
+        host_array: np.ndarray = self.interpreter.to_numpy(self.array)
+        return host_array
 
     def item(self) -> Any:
         """The only element as a Python number. Raises UsageError where there are more, or none."""

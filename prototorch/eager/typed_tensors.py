@@ -44,14 +44,14 @@ class TensorType(type):
 
 def typed_tensors(device: str) -> dict[str, TensorType]:
     """The classes of the tensors on "cpu" or "cuda", by name."""
-    made = {}
+    types = {}
     for name, dtype in _TYPES.items():
         document = f"Tensors of {dtype} on {device}, of sizes or from a sequence (a name of PyTorch before 0.4)."
-        made[name] = TensorType(
+        types[name] = TensorType(
             name, (), {"__doc__": document, "__module__": "prototorch" if device == "cpu" else "prototorch.cuda"}
         )
-        made[name].tensor_dtype, made[name].tensor_device = dtype, device
-    return made
+        types[name].tensor_dtype, types[name].tensor_device = dtype, device
+    return types
 
 
 #: those on the CPU
@@ -62,8 +62,8 @@ def _new_tensor(cls: type[Tensor], *args: Any, **options: Any) -> Tensor:
     """``Tensor(2, 3)`` and ``Tensor([1, 2])``: a tensor of the default floating-point type (PyTorch's old way)."""
     if cls is not Tensor:
         return object.__new__(cls)
-    made: Tensor = TYPED_TENSORS[_NAMES[get_default_dtype()]](*args, **options)
-    return made
+    result: Tensor = TYPED_TENSORS[_NAMES[get_default_dtype()]](*args, **options)
+    return result
 
 
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}

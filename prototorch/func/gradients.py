@@ -29,8 +29,8 @@ def grad(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: 
     compute = _gradient(func, argnums, has_aux, "grad")
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        found, (_, *aux) = compute(args, kwargs)
-        return (found, aux[0]) if has_aux else found
+        gradient_tree, (_, *aux) = compute(args, kwargs)
+        return (gradient_tree, aux[0]) if has_aux else gradient_tree
 
     return gradient
 
@@ -42,8 +42,8 @@ def grad_and_value(
     compute = _gradient(func, argnums, has_aux, "grad_and_value")
 
     def gradient_and_value(*args: Any, **kwargs: Any) -> Any:
-        found, (value, *aux) = compute(args, kwargs)
-        return found, ((value, aux[0]) if has_aux else value)
+        gradient_tree, (value, *aux) = compute(args, kwargs)
+        return gradient_tree, ((value, aux[0]) if has_aux else value)
 
     return gradient_and_value
 
@@ -58,15 +58,15 @@ def _gradient(
             sources = as_sources(leaves)
             out, aux = split_aux(name, func(*with_arguments(args, argnums, rebuild(sources)), **kwargs), has_aux)
             if not isinstance(out, Tensor) or out.spec.size != 1 or out.ndim:
-                given = f"a tensor of shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
-                raise GradientError(f"{name}: expected a function that gives a tensor of shape [], got {given}")
+                actual = f"a tensor of shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
+                raise GradientError(f"{name}: expected a function that gives a tensor of shape [], got {actual}")
             outer = keep and depends_on_outer_leaf([out], sources)
-            found = [s.interpreter.zeros(s.spec) for s in sources]
+            source_gradients = [s.interpreter.zeros(s.spec) for s in sources]
             if out.requires_grad:
-                found = list(
+                source_gradients = list(
                     gradients.grad(out, sources, create_graph=outer, allow_unused=True, materialize_grads=True)
                 )
-            result = detach_inner(rebuild(found), sources, outer)
+            result = detach_inner(rebuild(source_gradients), sources, outer)
             return result, detach_inner([out, *aux], sources, keep)
 
     return compute

@@ -37,8 +37,8 @@ def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux
             outputs, rebuild_outputs = flatten("jacrev", result, "results of the function")
             outer = keep and depends_on_outer_leaf(outputs, sources)
             rows = [rebuild(_jacobians(out, sources, outer)) for out in outputs]
-            found = detach_inner(rebuild_outputs(rows), sources, outer)
-            return (found, detach_inner(aux[0], sources, keep)) if has_aux else found
+            jacobians = detach_inner(rebuild_outputs(rows), sources, outer)
+            return (jacobians, detach_inner(aux[0], sources, keep)) if has_aux else jacobians
 
     return jacobian
 

@@ -54,7 +54,7 @@ def _buffer(value: Value, plan: Plan) -> Buffer:
 
 def _persistent_tensors(plan: Plan) -> list[PersistentTensor]:
     """The persistent outputs of the setup steps, each with a key of the computation that gives it."""
-    known: dict[Value, tuple[Hashable, frozenset[str]]] = {}
+    origins: dict[Value, tuple[Hashable, frozenset[str]]] = {}
 
     def computation(value: Value) -> tuple[Hashable, frozenset[str]]:
         place = plan.allocations[value]
@@ -62,11 +62,11 @@ def _persistent_tensors(plan: Plan) -> list[PersistentTensor]:
             return ("state", place.name, value.spec), frozenset((place.name,))
         if value.kind == "constant":
             return ("constant", value.spec, np.asarray(value.array).tobytes()), frozenset()
-        if value not in known:  # a view of a value that is known
+        if value not in origins:  # a view of a value that is known
             assert value.producer is not None
             key, names = computation(value.producer.inputs[0])
-            known[value] = ("view", value.spec, key), names
-        return known[value]
+            origins[value] = ("view", value.spec, key), names
+        return origins[value]
 
     tensors: list[PersistentTensor] = []
     for step in plan.steps[: plan.setup_steps]:
@@ -75,7 +75,7 @@ def _persistent_tensors(plan: Plan) -> list[PersistentTensor]:
         head = step.node.op.name, _attrs_key(step.node), tuple(key for key, _ in operands)
         for i, value in enumerate(step.outputs):
             key = (*head, i, value.spec)
-            known[value] = key, states
+            origins[value] = key, states
             place = plan.allocations[value]
             if place.kind == "persistent":
                 tensors.append(PersistentTensor(place.offset, value.spec.nbytes, key, tuple(sorted(states))))

@@ -351,14 +351,14 @@ class Graph:
         return copy
 
     def _live_nodes(self, live: set[Value]) -> list[Node]:
-        found = []
+        live_nodes = []
         node = self._last
         while node is not None:
             if not live.isdisjoint(node.outputs):
                 live.update(node.inputs)
-                found.append(node)
+                live_nodes.append(node)
             node = node.previous
-        return found[::-1]
+        return live_nodes[::-1]
 
     # ------------------------------------------------------------------ the linked list
 

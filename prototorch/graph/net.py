@@ -72,17 +72,17 @@ class Net:
     @cached_property
     def _tokenizers(self) -> dict[str, Tokenizer]:
         names = [i.name for i in self.inputs]
-        found: dict[str, Tokenizer] = {}
+        tokenizers: dict[str, Tokenizer] = {}
         if self.preprocess and isinstance(first := self.preprocess[0], Tokenizer):
-            found[names[0]] = first
+            tokenizers[names[0]] = first
         for node in self.nodes:
             if isinstance(node.layer, Tokenizer) and node.bottoms[0] in names:
-                found.setdefault(node.bottoms[0], node.layer)
-        if not found:
+                tokenizers.setdefault(node.bottoms[0], node.layer)
+        if not tokenizers:
             return {}
-        shared = next(iter(found.values()))
+        shared = next(iter(tokenizers.values()))
         indexed = {name for node in self.nodes if node.layer.index_count() is not None for name in node.bottoms}
-        return {n: found.get(n, shared) for n in names if n in found or n in indexed}
+        return {n: tokenizers.get(n, shared) for n in names if n in tokenizers or n in indexed}
 
     def index_inputs(self) -> dict[str, tuple[str, int]]:
         """The inputs that layers read as integers from 0 on: input -> (layer, exclusive upper bound)."""

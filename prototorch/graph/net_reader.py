@@ -155,8 +155,8 @@ class _NetReader:
             return f.value.value
         if not isinstance(f.value, InvalidValue):
             word = to_python_value(f.value)
-            shown = word if isinstance(word, str) and word.lower() not in ("none", "null") else "lenet"
-            self.report.add(f'The {f.name} is a string in quotes: {f.name}: "{shown}".', f.value.span, f.chain)
+            example = word if isinstance(word, str) and word.lower() not in ("none", "null") else "lenet"
+            self.report.add(f'The {f.name} is a string in quotes: {f.name}: "{example}".', f.value.span, f.chain)
         return ""
 
     def read_class_names(self) -> tuple[str, ...]:

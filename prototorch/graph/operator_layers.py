@@ -41,23 +41,23 @@ _UNARY: dict[str, Callable[[], Any]] = {
 
 def as_layer_call(call: SymbolicCall) -> Any:
     """The symbol that layers give for a function call. Raises UsageError where no layer is this function."""
-    args, found = call.args, []
+    args, number_fields = call.args, []
     if not call.options and len(args) == 2 and all(map(is_symbolic, args)) and call.name in _BINARY:
         return _BINARY[call.name]()(list(args))
     if not call.options and len(args) == 2 and is_symbolic(args[0]) and _is_number(args[1]):
-        found = _WITH_NUMBER.get(call.name, lambda n: [])(args[1])
+        number_fields = _WITH_NUMBER.get(call.name, lambda n: [])(args[1])
     elif not call.options and len(args) == 2 and is_symbolic(args[1]) and _is_number(args[0]):
-        found = _WITH_FIRST_NUMBER.get(call.name, lambda n: [])(args[0])
+        number_fields = _WITH_FIRST_NUMBER.get(call.name, lambda n: [])(args[0])
         args = args[::-1]
     elif not call.options and len(args) == 1 and call.name in _UNARY:
-        found = [_UNARY[call.name]()]
-    if not found:
+        number_fields = [_UNARY[call.name]()]
+    if not number_fields:
         raise UsageError(
             f"the function {call.name} of symbolic tensors is possible in a pt.Graph, and no layer of a net: use a "
             "layer for it, or a layer of your own, whose call computes with pt.ops (docs/extending.md)"
         )
     value = args[0]
-    for layer in found:
+    for layer in number_fields:
         value = layer(value)
     return value
 

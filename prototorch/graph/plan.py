@@ -54,8 +54,10 @@ class Plan:
 
     def written_states(self) -> frozenset[str]:
         """The states that a run changes."""
-        written = (self.allocations[v] for step in self.steps for v in step.outputs)
-        return frozenset(name for name, _ in self.state_copies) | {a.name for a in written if a.kind == "state"}
+        output_allocations = (self.allocations[v] for step in self.steps for v in step.outputs)
+        return frozenset(name for name, _ in self.state_copies) | {
+            a.name for a in output_allocations if a.kind == "state"
+        }
 
     def signatures(self) -> Iterator[StepSpec]:
         """The steps as a backend is asked about them: op, specs of the inputs and outputs, attributes."""

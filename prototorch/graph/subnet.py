@@ -25,14 +25,14 @@ def find_outputs(net: Net, patterns: Sequence[str]) -> tuple[str, ...]:
         parts = node.name.split("/")
         last_layers.update({"/".join(parts[:i]): node.tops[0] for i in range(1, len(parts))})
     names = {**last_layers, **{node.name: node.tops[0] for node in net.nodes}, **{top: top for top in order}}
-    found: set[str] = set()
+    needed_tops: set[str] = set()
     for pattern in patterns:
         tops = {top for name, top in names.items() if matches(pattern, name)}
         if not tops:
             check_matches(pattern, names, "layer")
             raise UsageError(f"{pattern!r} matches no layer and no block")
-        found |= tops
-    return tuple(sorted(found, key=lambda top: (order[top], top)))
+        needed_tops |= tops
+    return tuple(sorted(needed_tops, key=lambda top: (order[top], top)))
 
 
 def subnet(net: Net, outputs: Sequence[str]) -> Net:

@@ -160,14 +160,14 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
 
 def calls_before(symbols: Iterable[SymbolicTensor]) -> list[Call]:
     """The calls that symbols depend on, in the order in which they were made."""
-    found: dict[int, Call] = {}
+    calls: dict[int, Call] = {}
     pending = [s.call for s in symbols if s.call is not None]
     while pending:
         call = pending.pop()
-        if call.number not in found:
-            found[call.number] = call
+        if call.number not in calls:
+            calls[call.number] = call
             pending.extend(s.call for s in call.inputs if s.call is not None)
-    return [found[number] for number in sorted(found)]
+    return [calls[number] for number in sorted(calls)]
 
 
 def _with_layers_alone(outputs: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
@@ -177,8 +177,8 @@ def _with_layers_alone(outputs: Sequence[SymbolicTensor]) -> list[SymbolicTensor
     def current(value: Any) -> Any:
         if not isinstance(value, SymbolicTensor) or value.call is None or value.call.number not in replaced:
             return value
-        made = replaced[value.call.number]
-        return made[value.index] if isinstance(made, tuple) else made
+        results = replaced[value.call.number]
+        return results[value.index] if isinstance(results, tuple) else results
 
     for call in calls_before(outputs):
         inputs = tuple(current(x) for x in call.inputs)
@@ -208,19 +208,19 @@ def net_symbols(net: Net) -> dict[str, SymbolicTensor]:
 
 def inputs_by_name(names: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """The inputs on which outputs depend, by their names in the model that they come from; other values as they are."""
-    found: dict[str, SymbolicTensor] = {}
+    nodes_by_name: dict[str, SymbolicTensor] = {}
     pending, seen = [s for s in outputs if isinstance(s, SymbolicTensor)], set()
     while pending:
         symbol = pending.pop()
         if symbol.input_node is not None:
-            found[symbol.input_node.name] = symbol
+            nodes_by_name[symbol.input_node.name] = symbol
         elif symbol.call is not None and symbol.call.number not in seen:
             seen.add(symbol.call.number)
             pending.extend(symbol.call.inputs)
-    missing = [name for name in names if isinstance(name, str) and name not in found]
+    missing = [name for name in names if isinstance(name, str) and name not in nodes_by_name]
     if missing:
-        raise UsageError(f"the model's outputs depend on no input {missing[0]!r}; they read {', '.join(found)}")
-    return [found[name] if isinstance(name, str) else name for name in names]
+        raise UsageError(f"the model's outputs depend on no input {missing[0]!r}; they read {', '.join(nodes_by_name)}")
+    return [nodes_by_name[name] if isinstance(name, str) else name for name in names]
 
 
 def _weights_owner(layer: Layer) -> Any:

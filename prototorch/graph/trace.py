@@ -124,10 +124,16 @@ class LayerContext:
             return other
         existing = self.trace.weights.get(full)
         self._check_name(full, existing)
-        merged = weight if existing is None else merge_weights(existing, weight)
-        if existing is None or merged.stated != existing.stated:
-            check_weight(full, spec, merged.initializer, merged.regularizer, merged.constraint)
-        self.trace.weights[full] = merged
+        weight_with_defaults = weight if existing is None else merge_weights(existing, weight)
+        if existing is None or weight_with_defaults.stated != existing.stated:
+            check_weight(
+                full,
+                spec,
+                weight_with_defaults.initializer,
+                weight_with_defaults.regularizer,
+                weight_with_defaults.constraint,
+            )
+        self.trace.weights[full] = weight_with_defaults
         moved = self.trace.updates.get(full)  # an earlier use in this step: the statistics go on from there
         return self.trace.graph.state(full, spec) if moved is None else moved
 

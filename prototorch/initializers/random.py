@@ -53,9 +53,9 @@ def _fill_truncated_normal(rng: np.random.Generator, values: np.ndarray) -> None
     far = [start + np.flatnonzero(np.abs(values[start : start + _BLOCK_SIZE]) > 2) for start in starts]
     again = np.concatenate(far) if far else np.zeros(0, np.intp)
     while again.size:
-        drawn = rng.standard_normal(again.size, dtype=np.float32)
-        values[again] = drawn
-        again = again[np.abs(drawn) > 2]
+        samples = rng.standard_normal(again.size, dtype=np.float32)
+        values[again] = samples
+        again = again[np.abs(samples) > 2]
 
 
 def _draw_normal(

@@ -214,12 +214,12 @@ class Section:
 
 def sections(net: Net, recording: Recording) -> Iterator[Section]:
     """The layers of a net in order."""
-    wanted, live = set(recording.outputs), set()
+    needed, live = set(recording.outputs), set()
     by_scope: dict[str, list[Node]] = {}
     for node in reversed(recording.graph.nodes):
         by_scope.setdefault(node.scope, []).insert(0, node)
-        if not wanted.isdisjoint(node.outputs):
-            wanted.update(node.inputs)
+        if not needed.isdisjoint(node.outputs):
+            needed.update(node.inputs)
             live.add(node)
     results = set(recording.outputs)
     for layer, scope in [(None, PREPARATION), *((node, node.name) for node in net.nodes)]:
@@ -232,16 +232,16 @@ def sections(net: Net, recording: Recording) -> Iterator[Section]:
             for v in n.outputs
             if v in results or any(u in live and u not in members for u in v.users)
         ]
-        is_live = layer is None or any(recording.values[top] in wanted for top in layer.tops)
+        is_live = layer is None or any(recording.values[top] in needed for top in layer.tops)
         yield Section(layer, nodes, read_elsewhere, is_live)
 
 
 def live_nodes(nodes: Sequence[Node], needed: Iterable[Value], present: Container[Value] = ()) -> list[Node]:
     """Those of some nodes that these values depend on, in their order; values that are present need no node."""
-    wanted, selection = set(needed), []
+    live_values, selection = set(needed), []
     for node in reversed(nodes):
-        if not wanted.isdisjoint(node.outputs) and not all(v in present for v in node.outputs):
-            wanted.update(node.inputs)
+        if not live_values.isdisjoint(node.outputs) and not all(v in present for v in node.outputs):
+            live_values.update(node.inputs)
             selection.append(node)
     return selection[::-1]
 

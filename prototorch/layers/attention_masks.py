@@ -15,8 +15,8 @@ from prototorch.ops.lazy_array import LazyArray
 
 def key_masks(ctx: Context, *inputs: ArrayValue) -> list[Any]:
     """The masks of keys and values, each [batch, 1, 1, s]; one that both have once."""
-    found = {id(m): m for x in inputs if (m := steps_mask(ctx, x)) is not None}
-    return [ops.reshape(m, shape=(m.shape[0], 1, 1, m.shape[1])) for m in found.values()]
+    masks = {id(m): m for x in inputs if (m := steps_mask(ctx, x)) is not None}
+    return [ops.reshape(m, shape=(m.shape[0], 1, 1, m.shape[1])) for m in masks.values()]
 
 
 def visible_keys(ctx: Context, query: ArrayValue, value: Any, key: Any, mask: Any, is_causal: bool) -> tuple[Any, ...]:
@@ -41,14 +41,14 @@ def attending_queries(
     """The queries that their own mask does not leave out and that see a key: bool, broadcasts to [batch, t]; None for
     all."""
     t = query.shape[1]
-    found = [m for m in (steps_mask(ctx, query),) if m is not None]
+    query_masks = [m for m in (steps_mask(ctx, query),) if m is not None]
     # in self-attention without a mask as an input each query that counts sees itself
     if masks and not isinstance(masks[0], LazyArray) and (value is not query or masks[0].shape[2] > 1):
         visible = masks[0]
         if is_causal and t == visible.shape[3]:
             visible = ops.logical_and(visible, causal_mask(t, t))
-        found.append(ops.squeeze(ops.any(visible, axis=3), axis=1))
-    return reduce(ops.logical_and, found) if found else None
+        query_masks.append(ops.squeeze(ops.any(visible, axis=3), axis=1))
+    return reduce(ops.logical_and, query_masks) if query_masks else None
 
 
 def causal_mask(t: int, s: int) -> LazyArray:

@@ -82,15 +82,15 @@ class Layer(Block, family="layer"):
     @classmethod
     def take_other_arguments(cls, options: dict[str, Any]) -> dict[str, Any]:
         """See `Block.take_other_arguments`: Keras' old arguments ``input_shape`` and ``input_dim``."""
-        found = options.pop("input_shape", None) if "input_shape" not in cls.specs() else None
+        shape = options.pop("input_shape", None) if "input_shape" not in cls.specs() else None
         if "input_dim" in options and "input_dim" not in cls.specs():
-            found = (options.pop("input_dim"),)
-        if found is None:
+            shape = (options.pop("input_dim"),)
+        if shape is None:
             return {}
-        is_shape = isinstance(found, list | tuple) and all(isinstance(n, int) and n > 0 for n in found)
+        is_shape = isinstance(shape, list | tuple) and all(isinstance(n, int) and n > 0 for n in shape)
         if not is_shape:
-            raise UsageError(f"{cls.__name__}: input_shape must be a list of positive integers, not {found!r:.60}")
-        return {"_stated_input_shape": tuple(found)}
+            raise UsageError(f"{cls.__name__}: input_shape must be a list of positive integers, not {shape!r:.60}")
+        return {"_stated_input_shape": tuple(shape)}
 
     @property
     def output(self) -> Any:

@@ -132,7 +132,7 @@ class Clip(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.dtype.startswith("float"):
             return ops.clip(x, self.min, self.max)
-        return ops.clip(x, *(None if bound is None else int(bound) for bound in (self.min, self.max)))
+        return ops.clip(x, *(None if limit is None else int(limit) for limit in (self.min, self.max)))
 
 
 class Cast(Layer):

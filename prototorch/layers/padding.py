@@ -72,7 +72,7 @@ class _Cropping(Layer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         check_rank(ctx, x, self.rank)
-        if any(sum(cut) >= n for cut, n in zip(self.cropping, x.shape[2:], strict=True)):
+        if any(sum(sides) >= n for sides, n in zip(self.cropping, x.shape[2:], strict=True)):
             ctx.fail(f"cropping {[list(c) for c in self.cropping]} leaves nothing of {list(x.shape[2:])}")
         if not any(n for pair in self.cropping for n in pair):
             return ops.reshape(x, shape=tuple(x.shape))  # a value of its own, without the input's mask

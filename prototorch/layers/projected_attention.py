@@ -114,8 +114,8 @@ class ProjectedAttention(Layer, abstract=True):
             heads = ops.attention_heads(q, k, v, *masks, *key, causal=causal, **attrs)
             return zero_rows(heads, attending, axis=1), None
         weights = zero_rows(ops.attention_weights(by_head(q), by_head(k), *masks, causal=causal), attending, axis=2)
-        dropped = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site()) if drops else weights
-        return by_head(ops.matmul(dropped, by_head(v))), weights
+        dropped_weights = ops.dropout(weights, ctx.key(), rate=self.dropout, site=ctx.site()) if drops else weights
+        return by_head(ops.matmul(dropped_weights, by_head(v))), weights
 
     def _rotate(self, ctx: Context, x: ArrayValue) -> Any:
         return x if self.rotary is None else ctx.sublayer("rotary", self.rotary, x)

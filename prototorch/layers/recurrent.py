@@ -58,10 +58,10 @@ class RecurrentLayer(GatedUnit, abstract=True):
         """y with zeros where no step has counted yet, as in Keras, not the first state."""
         if self.return_sequences:
             steps = ops.flip(mask, axis=1) if self.go_backwards else mask
-            begun = ops.expand_dims(ops.greater(ops.cumsum(ops.cast(steps, dtype=y.dtype), axis=1), 0.5), -1)
+            has_begun = ops.expand_dims(ops.greater(ops.cumsum(ops.cast(steps, dtype=y.dtype), axis=1), 0.5), -1)
         else:
-            begun = ops.any(mask, axis=1, keepdims=True)
-        return ops.where(begun, y, ops.zeros_like(y))
+            has_begun = ops.any(mask, axis=1, keepdims=True)
+        return ops.where(has_begun, y, ops.zeros_like(y))
 
     def _run(self, ctx: Context, x: ArrayValue, recurrent: ArrayValue, inner: Any, states: list[Any], mask: Any) -> Any:
         drops = bool(self.recurrent_dropout) and ctx.training

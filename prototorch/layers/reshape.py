@@ -53,12 +53,12 @@ class Reshape(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if self.axis > x.ndim:
             ctx.fail(f"axis {self.axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
-        kept, elements = tuple(x.shape[: self.axis]), prod(x.shape[self.axis :])
+        leading, elements = tuple(x.shape[: self.axis]), prod(x.shape[self.axis :])
         size = prod(n for n in self.target_shape if n != -1)
         fits = size > 0 and elements % size == 0 if -1 in self.target_shape else elements == size
         if not fits:
             ctx.fail(f"{elements} elements do not fit into the shape {list(self.target_shape)}")
-        return ops.reshape(x, shape=(*kept, *(elements // size if n == -1 else n for n in self.target_shape)))
+        return ops.reshape(x, shape=(*leading, *(elements // size if n == -1 else n for n in self.target_shape)))
 
 
 class Permute(Layer):

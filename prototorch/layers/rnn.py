@@ -38,8 +38,8 @@ class StackedRNNCells(RecurrentCell):
     def call(self, ctx: Context, x: ArrayValue, *first: ArrayValue) -> Any:
         states, new = _split_states(ctx, self.cells, first), []
         x = ops.reshape(x, shape=tuple(x.shape))  # without its mask: one warning is enough
-        for name, cell, given in zip(cell_names(self.cells, True), flat_cells(self.cells), states, strict=True):
-            x, *last = ctx.sublayer(name, cell, x, *given)
+        for name, cell, cell_states in zip(cell_names(self.cells, True), flat_cells(self.cells), states, strict=True):
+            x, *last = ctx.sublayer(name, cell, x, *cell_states)
             new += last
         return (x, *new)
 
@@ -91,18 +91,18 @@ class RNN(Layer):
         cells = list(flat_cells(self.cell))
         states, last = _split_states(ctx, self.cell, first), []
         names = cell_names(self.cell, len(cells) > 1)
-        for k, (name, cell, given) in enumerate(zip(names, cells, states, strict=True)):
+        for k, (name, cell, cell_states) in enumerate(zip(names, cells, states, strict=True)):
             sequences = self.return_sequences or k < len(cells) - 1
             backwards = self.go_backwards and k == 0
             layer = cell.sequence_layer(sequences, True, backwards)
             if layer is not None:
-                x, *new = ctx.sublayer(name, layer, x, *given)
+                x, *new = ctx.sublayer(name, layer, x, *cell_states)
             else:
-                given = given or [
+                cell_states = cell_states or [
                     ops.full(shape=(x.shape[0], *shape), value=0.0, dtype=x.dtype) for shape in cell.state_shapes()
                 ]
                 step = partial(ctx.sublayer, name, cell)
-                x, *new = run_steps(ctx, x, step, given, steps_mask(ctx, x), sequences, backwards)
+                x, *new = run_steps(ctx, x, step, cell_states, steps_mask(ctx, x), sequences, backwards)
             last += new
         return (x, *last) if self.return_state else x
 

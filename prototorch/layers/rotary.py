@@ -44,8 +44,8 @@ class RotaryEmbedding(Layer):
         parts = ops.reshape(x, shape=pairs)
         a, b = (ops.squeeze(part, axis) for part in ops.split(parts, 2, axis=axis))
         cos, sin = (self._table(function, x.dtype, (*wide, n // 2)) for function in (np.cos, np.sin))
-        turned = ops.stack([a * cos - b * sin, b * cos + a * sin], axis=axis)
-        return ops.reshape(turned, shape=tuple(x.shape))
+        rotated = ops.stack([a * cos - b * sin, b * cos + a * sin], axis=axis)
+        return ops.reshape(rotated, shape=tuple(x.shape))
 
     def _table(self, function: Any, dtype: str, shape: tuple[int, ...]) -> LazyArray:
         """A function of the angles of all steps and pairs, of the shape [time, ..., pairs]."""

@@ -58,12 +58,12 @@ def draw_from_windows(ctx: Context, x: ArrayValue, kernel: Sizes, strides: Sizes
         sums.append(sums[-1] + part)
     shape = tuple(sums[-1].shape)
     threshold = ops.random_uniform(ctx.key(), site=site, shape=shape, dtype=x.dtype) * sums[-1]
-    chosen, is_below = parts[0], None
+    samples, is_below = parts[0], None
     for total, part in zip(sums, parts[1:], strict=False):
         below = ops.less(total, threshold)
         is_below = below if is_below is None else ops.logical_and(is_below, below)
-        chosen = ops.where(is_below, part, chosen)
-    return chosen
+        samples = ops.where(is_below, part, samples)
+    return samples
 
 
 def weighted_window_mean(x: ArrayValue, kernel: Sizes, strides: Sizes, ceil: bool) -> Any:

@@ -192,14 +192,14 @@ class TextVectorization(Tokenizer):
 
     def _checked(self, tokens: Iterable[str], quotes: bool = True) -> tuple[str, ...]:
         """The tokens without the special ones that they begin with. Raises UsageError for what is no vocabulary."""
-        given = list(tokens)
+        words = list(tokens)
         specials = ["", UNKNOWN, *self._edges()]
         for skipped in (len(specials), 2):
-            if given[:skipped] == specials[:skipped]:
-                given = given[skipped:]
+            if words[:skipped] == specials[:skipped]:
+                words = words[skipped:]
                 break
         seen: set[str] = set()
-        for at, token in enumerate(given):
+        for at, token in enumerate(words):
             if token in seen or token in specials:
                 what = f"the token {token[:40]!r}" if quotes else f"token {at + 1}"
                 self.refuse(f"{what} is twice in the vocabulary, or a special one", "vocabulary")
@@ -207,15 +207,15 @@ class TextVectorization(Tokenizer):
                 self.refuse(f"token {at} has {len(token):,} characters, more than {MAX_TOKEN_LENGTH:,}", "vocabulary")
             seen.add(token)
         limit = self.max_tokens or MAX_TOKENS
-        if self._first_id() + len(given) > limit:
+        if self._first_id() + len(words) > limit:
             self.refuse(
-                f"the vocabulary has {self._first_id() + len(given):,} ids with the special ones, more than "
+                f"the vocabulary has {self._first_id() + len(words):,} ids with the special ones, more than "
                 f"max_tokens {limit:,}",
                 "vocabulary",
             )
-        if not given:
+        if not words:
             self.refuse("the vocabulary is empty", "vocabulary")
-        return tuple(given)
+        return tuple(words)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_id_cache"}

@@ -32,8 +32,10 @@ class Tile(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         axes = range(1, x.ndim) if self.axis is None else [sample_axis(ctx, x, self.axis, allows_batch=True)]
         if len(self.repeats) != len(axes):
-            given = f"repeats {list(self.repeats)} are for {len(self.repeats)} axes"
-            ctx.fail(f"{given}, {list(x.shape[1:])} has {len(axes)}" if self.axis is None else f"{given}, axis is one")
+            actual = f"repeats {list(self.repeats)} are for {len(self.repeats)} axes"
+            ctx.fail(
+                f"{actual}, {list(x.shape[1:])} has {len(axes)}" if self.axis is None else f"{actual}, axis is one"
+            )
         for axis, times in zip(axes, self.repeats, strict=True):
             if times > 1:
                 before, size, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]

@@ -78,20 +78,20 @@ class TokenizerFile(Tokenizer):
 
     def padding_id(self) -> int:
         engine = self._engine()
-        found = engine.padding_id if self.pad_token is None else engine.token_id(self.pad_token)
-        if found is None:
+        padding = engine.padding_id if self.pad_token is None else engine.token_id(self.pad_token)
+        if padding is None:
             raise UsageError(
                 "TokenizerFile: texts of different lengths are padded, and the file has no padding token"
                 f'{f" {self.pad_token!r}" if self.pad_token else ""}: name one of its tokens, pad_token: "..."'
             )
-        return found
+        return padding
 
     def special_ids(self) -> frozenset[int]:
         engine = self._engine()
-        named = [engine.token_id(name) for name in (self.start_token, self.end_token) if name is not None]
-        given = engine.padding_id if self.pad_token is None else engine.token_id(self.pad_token)
-        padding = () if given is None else (given,)
-        return engine.special_ids | {*padding, *(i for i in named if i is not None)}
+        end_ids = [engine.token_id(name) for name in (self.start_token, self.end_token) if name is not None]
+        padding_id = engine.padding_id if self.pad_token is None else engine.token_id(self.pad_token)
+        padding = () if padding_id is None else (padding_id,)
+        return engine.special_ids | {*padding, *(i for i in end_ids if i is not None)}
 
     def resolve(self, folder: str | None) -> None:
         if self.file is not None:

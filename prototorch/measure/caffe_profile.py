@@ -115,10 +115,10 @@ def _targets(net: CaffeNet) -> set[str]:
             readers.setdefault(value, []).append(layer.type)
         if layer.type == "Split":
             alias.update(dict.fromkeys(layer.top_values, layer.bottom_values[0]))
-    found = set()
+    targets = set()
     for value, types in readers.items():
         if all(is_measure(kind) for kind in types):
             while value in alias:
                 value = alias[value]
-            found.add(value)
-    return found & set(net.inputs.values())
+            targets.add(value)
+    return targets & set(net.inputs.values())

@@ -164,8 +164,8 @@ def _measure(
 
 def _settings(backend: Any) -> dict[str, str]:
     """What the numbers of a column hold for."""
-    described: Mapping[str, Any] = describe_devices()["cuda" if backend.has_device_memory else "cpu"]
+    device_facts: Mapping[str, Any] = describe_devices()["cuda" if backend.has_device_memory else "cpu"]
     settings = {"runs on": backend.name, "precision": backend.precision.name}
     if not backend.has_device_memory:
         settings["threads"] = str(backend.threads)
-    return {**settings, **{name: str(described[name]) for name in _LIBRARIES if name in described}}
+    return {**settings, **{name: str(device_facts[name]) for name in _LIBRARIES if name in device_facts}}

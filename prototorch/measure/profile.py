@@ -140,19 +140,19 @@ def build_profile(
     fused_into: dict[str, str] = {}
     steps: list[tuple[PlannedStep, ProfileEntry]] = []
     setup_seconds = 0.0
-    for step, timed, cost in _match_steps(plan, description, timing):
-        seconds = {timed.phase if timed.phase in PHASES else PHASES[0]: timed.seconds}
+    for step, step_timing, cost in _match_steps(plan, description, timing):
+        seconds = {step_timing.phase if step_timing.phase in PHASES else PHASES[0]: step_timing.seconds}
         entry = ProfileEntry(step.op, step.kernel)
         _accumulate(entry, seconds, cost)
         steps.append((step, entry))
         if 0 < step.number <= timing.setup_steps:
-            setup_seconds += timed.seconds
+            setup_seconds += step_timing.seconds
             continue
-        name = find_owner(timed.scope, timed.phase, owners)
+        name = find_owner(step_timing.scope, step_timing.phase, owners)
         _accumulate(layers.setdefault(name, ProfileEntry(name, "")), seconds, cost)
-        if timed.phase == "forward":
+        if step_timing.phase == "forward":
             for other in step.layers:
-                fused_into.setdefault(find_owner(other, timed.phase, owners), name)
+                fused_into.setdefault(find_owner(other, step_timing.phase, owners), name)
     for entry in layers.values():
         if not entry.seconds["forward"]:
             entry.fused_into = fused_into.get(entry.name, "")
@@ -175,24 +175,26 @@ def _match_steps(
     """Each step that was timed with its description and its cost. A device has steps of its own (number 0): the check
     of the loss, and updates of many weights in one, which cost what their steps would."""
     remaining: dict[tuple[str, str, str], list[tuple[PlannedStep, Cost]]] = {}
-    for step, planned in zip(plan.steps, description.steps, strict=True):
+    for step, step_description in zip(plan.steps, description.steps, strict=True):
         node = step.node
         cost = estimate_cost(node.op, node.input_specs, node.output_specs, node.attrs)
         key = node.op.name, node.scope, node.phase
-        remaining.setdefault(key, []).append((planned, sum([cost] * (planned.trip_count - 1), cost)))
+        remaining.setdefault(key, []).append((step_description, sum([cost] * (step_description.trip_count - 1), cost)))
     matches: list[tuple[PlannedStep | None, StepTime, Cost]] = []
-    for timed in timing.steps:
-        candidates = remaining.get((timed.op, timed.scope, timed.phase))
+    for step_timing in timing.steps:
+        candidates = remaining.get((step_timing.op, step_timing.scope, step_timing.phase))
         match = candidates.pop(0) if candidates else (None, Cost())
-        matches.append((match[0], timed, match[1]))
+        matches.append((match[0], step_timing, match[1]))
     rest = sum((cost for candidates in remaining.values() for _, cost in candidates), Cost())
-    for planned_step, timed, cost in matches:
+    for planned_step, step_timing, cost in matches:
         if planned_step is not None:
-            yield planned_step, timed, cost
+            yield planned_step, step_timing, cost
             continue
-        device_step = PlannedStep(0, timed.phase, timed.scope, (), timed.op, (timed.op,), "device", "", (), ())
-        yield device_step, timed, rest if timed.op == "updates" else cost
-        rest = Cost() if timed.op == "updates" else rest
+        device_step = PlannedStep(
+            0, step_timing.phase, step_timing.scope, (), step_timing.op, (step_timing.op,), "device", "", (), ()
+        )
+        yield device_step, step_timing, rest if step_timing.op == "updates" else cost
+        rest = Cost() if step_timing.op == "updates" else rest
 
 
 def _layers_by_scope(net: Net) -> dict[str, str]:

@@ -41,17 +41,17 @@ def call_net(net: Net, inputs: Sequence[Any], training: bool, build: Callable[[M
 def _inputs_by_name(net: Net, inputs: Sequence[Any]) -> dict[str, Any]:
     names = [node.name for node in net.inputs]
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-        given = dict(inputs[0])
+        arrays = dict(inputs[0])
     else:
         whole = len(inputs) == 1 and isinstance(inputs[0], list | tuple) and len(names) > 1
         row = list(inputs[0]) if whole else list(inputs)
-        given = dict(zip(names, row, strict=False)) if len(row) == len(names) else dict(enumerate(row))
-    if set(given) != set(names):
+        arrays = dict(zip(names, row, strict=False)) if len(row) == len(names) else dict(enumerate(row))
+    if set(arrays) != set(names):
         raise UsageError(
             f"the model {net.name!r} takes {len(names)} input{'s' * (len(names) != 1)} ({', '.join(names)}), got "
-            f"{', '.join(map(str, given)) if isinstance(inputs[0] if inputs else None, Mapping) else len(given)}"
+            f"{', '.join(map(str, arrays)) if isinstance(inputs[0] if inputs else None, Mapping) else len(arrays)}"
         )
-    return given
+    return arrays
 
 
 def _as_tensor(node: InputNode, value: Any) -> Tensor:
@@ -78,7 +78,7 @@ def _preprocess(net: Net, values: dict[str, Any]) -> dict[str, Any]:
 def _run_layers(net: Net, values: dict[str, Any], is_preprocessed: bool = False) -> Any:
     values = values if is_preprocessed else _preprocess(net, values)
     for node in net.nodes:
-        made = node.layer(*(values[name] for name in node.bottoms))
-        values.update(zip(node.tops, made if isinstance(made, tuple) else (made,), strict=True))
+        results = node.layer(*(values[name] for name in node.bottoms))
+        values.update(zip(node.tops, results if isinstance(results, tuple) else (results,), strict=True))
     outputs = tuple(values[name] for name in net.outputs)
     return outputs if len(outputs) > 1 else outputs[0]

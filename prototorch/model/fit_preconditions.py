@@ -105,17 +105,17 @@ def _check_losses(cache: PlanCache, errors: list[Diagnostic]) -> bool:
     """Whether there are losses, and they and the metrics take the outputs of the net."""
     if not cache.loss_terms:
         return False
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     specs = probe_specs(cache.net, 1)
     outputs = cache.output_specs(specs)
     for term in cache.loss_terms:
-        with _collected(found):
+        with _collected(diagnostics):
             make_target(term, outputs[term.output])
-    if not found:
-        with _collected(found):
+    if not diagnostics:
+        with _collected(diagnostics):
             cache.step_graphs.build(TEST, specs)
-    errors.extend(found)
-    return not found
+    errors.extend(diagnostics)
+    return not diagnostics
 
 
 def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[BoundDataset]]:
@@ -127,7 +127,7 @@ def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[Boun
     if _source_bytes(block.data) + _source_bytes(block.validation) > MAX_READ_BYTES:
         errors.extend(find_source_errors(block, model.read_limits))
         return False, []
-    bound, is_opened = list[BoundDataset](), False
+    datasets, is_opened = list[BoundDataset](), False
     with _collected(errors):
         sources: tuple[Columns | None, ...] = open_fit_data(
             DataSource(None), None, fit_sources(block), model.signature()
@@ -135,8 +135,8 @@ def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[Boun
         is_opened = True
         for columns in sources:
             if columns is not None:
-                bound.append(columns.bind().dataset)
-    return is_opened, bound
+                datasets.append(columns.bind().dataset)
+    return is_opened, datasets
 
 
 def _source_bytes(data: Data | None) -> int:
@@ -178,11 +178,13 @@ def _apply_preprocessing(preprocessor: Preprocessor, data: Sequence[BoundDataset
     for raw in _raw_shapes(shape):
         try:
             with located(find_span((*preprocessor.net.preprocess, *preprocessor.net.augment)[-1])):
-                made = preprocessor.output_spec(Spec((2, *raw))).shape[1:]
-                if len(made) != len(shape) or any(n not in (None, m) for n, m in zip(node.shape, made, strict=True)):
+                sample_shape = preprocessor.output_spec(Spec((2, *raw))).shape[1:]
+                if len(sample_shape) != len(shape) or any(
+                    n not in (None, m) for n, m in zip(node.shape, sample_shape, strict=True)
+                ):
                     expected = ", ".join("none" if n is None else str(n) for n in node.shape)
                     raise ShapeError(
-                        f"preprocess makes samples of shape {list(made)}, expected [{expected}] for the input "
+                        f"preprocess makes samples of shape {list(sample_shape)}, expected [{expected}] for the input "
                         f"{node.name!r}; add a Resizing or Reshape layer to preprocess"
                     )
         except ShapeError as error:

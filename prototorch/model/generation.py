@@ -143,6 +143,6 @@ def _draw(logits: np.ndarray, temperature: float, top_k: int | None, rng: np.ran
         return int(logits.argmax())
     if top_k is not None and top_k < len(logits):
         logits = np.where(logits >= np.sort(logits)[-top_k], logits, -np.inf)
-    scaled = (logits - logits.max()) / temperature
-    probabilities = np.exp(scaled)
+    scaled_logits = (logits - logits.max()) / temperature
+    probabilities = np.exp(scaled_logits)
     return int(rng.choice(len(logits), p=probabilities / probabilities.sum()))

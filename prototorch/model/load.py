@@ -216,8 +216,8 @@ def read_foreign_net(
     path: str, params: Mapping[str, Any], overrides: Sequence[str], report: Report, allow_solver: bool = False
 ) -> ForeignNet | None:
     """The net of a text in another language, see `TextDialect.read_net`; None for a text of ours."""
-    found = find_dialect(read_file(path))
-    return None if found is None else found[0].read_net(path, params, overrides, report, allow_solver)
+    dialect_match = find_dialect(read_file(path))
+    return None if dialect_match is None else dialect_match[0].read_net(path, params, overrides, report, allow_solver)
 
 
 def run_imports(path: str) -> tuple[str, ...]:

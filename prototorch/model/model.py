@@ -622,10 +622,10 @@ class Model:
             signature = signature.without_targets
         data = source.arrays(signature)
         if not runner.is_bound(phase, data):
-            bound = pipeline.Columns(signature, data).bind()
-            self._build(bound.input_specs)
-            self.input_ranges.check(bound.dataset)
-            runner.bind(phase, data, bound)
+            bound_columns = pipeline.Columns(signature, data).bind()
+            self._build(bound_columns.input_specs)
+            self.input_ranges.check(bound_columns.dataset)
+            runner.bind(phase, data, bound_columns)
         return runner.run(phase, data, class_weight)
 
     def signature(self) -> ModelSignature:

@@ -34,8 +34,8 @@ def as_rules(source: Any) -> Rules | None:
     blocks = [f for f in document.fields if f.name == "rules" and isinstance(f.value, Body)]
     others = [f.name for f in document.fields if f.name != "rules"]
     if len(blocks) != 1 or others:
-        found = f", not {', '.join(others[:3])}" if others else ""
-        raise UsageError(f"{os.fspath(source)}: a rules file has one block rules {{ ... }}{found}")
+        others_text = f", not {', '.join(others[:3])}" if others else ""
+        raise UsageError(f"{os.fspath(source)}: a rules file has one block rules {{ ... }}{others_text}")
     rules = Rules.from_fields(blocks[0].value.fields, report, blocks[0].name_span)
     report.raise_if_any()
     assert isinstance(rules, Rules)

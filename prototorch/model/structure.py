@@ -114,12 +114,12 @@ def share_weights(net: Net, variables: Variables) -> None:
     """Take the weights that layers of other models bring along, and enter these layers for models to come."""
     for node in net.nodes:
         own = WeightSource(variables, f"{node.weights_key}/")
-        called = node.called_layer
-        if called is not None:
-            source = weight_source(called)
+        called_layer = node.called_layer
+        if called_layer is not None:
+            source = weight_source(called_layer)
             if source is None:
-                set_weight_source(called, own)
-                adopt_eager_weights(called, own)
+                set_weight_source(called_layer, own)
+                adopt_eager_weights(called_layer, own)
             else:
                 variables.share(own.prefix, *source)
         if weight_source(node.layer) is None:

@@ -14,12 +14,12 @@ __all__ = ["as_sizes", "as_tuple", "check_dtype", "check_input", "with_batch"]
 def as_sizes(value: Any, rank: int, name: str, least: int = 0) -> tuple[int, ...]:
     """An integer, or ``rank`` integers, as a tuple. Raises UsageError for anything else, and for one below
     ``least``."""
-    found = as_tuple(value, rank, name)
-    if len(found) != rank:
-        raise UsageError(f"{name} must be one integer or {rank}, got {len(found)}: {value!r:.60}")
-    if any(n < least for n in found):
+    sizes = as_tuple(value, rank, name)
+    if len(sizes) != rank:
+        raise UsageError(f"{name} must be one integer or {rank}, got {len(sizes)}: {value!r:.60}")
+    if any(n < least for n in sizes):
         raise UsageError(f"{name} must be at least {least}, got {value!r:.60}")
-    return found
+    return sizes
 
 
 def as_tuple(value: Any, rank: int, name: str) -> tuple[int, ...]:

@@ -60,8 +60,8 @@ class BackwardHooks:
                 results[k] = t
             return results
 
-        wrapped: tuple[Any, ...] = map_tensors(wrap, inputs)
-        return wrapped
+        hooked_inputs: tuple[Any, ...] = map_tensors(wrap, inputs)
+        return hooked_inputs
 
     def on_outputs(self, outputs: Any) -> Any:
         """The outputs, whose gradients go through the pre hooks."""
@@ -101,10 +101,10 @@ class BackwardHooks:
 
 
 def _as_tuple(value: Any, count: int, what: str, module: Any) -> tuple[Any, ...]:
-    found = value if isinstance(value, tuple) else (value,)
-    if len(found) != count:
+    values = value if isinstance(value, tuple) else (value,)
+    if len(values) != count:
         raise UsageError(
             f"a backward hook of {type(module).__name__} must return None or the gradients of {what}, {count}, not "
-            f"{len(found)}"
+            f"{len(values)}"
         )
-    return found
+    return values

@@ -40,9 +40,9 @@ def functional_call(
         raise UsageError(f"functional_call: expected a module, got {type(module).__name__}")
     dicts = _as_dicts(parameter_and_buffer_dicts)
     entries = dict(_entries(module))
-    given = {name: (place_of, value) for place_of in dicts for name, value in place_of.items()}
-    _check_names(module, given, entries, strict)
-    values = {name: value for name, (_, value) in given.items()}
+    overrides = {name: (place_of, value) for place_of in dicts for name, value in place_of.items()}
+    _check_names(module, overrides, entries, strict)
+    values = {name: value for name, (_, value) in overrides.items()}
     if tie_weights:
         values = _tie(values, entries)
     inputs = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -55,9 +55,9 @@ def functional_call(
     finally:
         for name, value in own.items():
             register, key = entries[name]
-            found, register[key] = register.get(key), value
-            if name in given and found is not given[name][1]:
-                given[name][0][name] = found
+            previous, register[key] = register.get(key), value
+            if name in overrides and previous is not overrides[name][1]:
+                overrides[name][0][name] = previous
 
 
 def _as_dicts(tensors: Any) -> list[dict[str, Any]]:
@@ -113,11 +113,11 @@ def _tie(values: dict[str, Any], entries: Mapping[str, Entry]) -> dict[str, Any]
         names.setdefault(id(register[key]), []).append(name)
     tied = dict(values)
     for group in names.values():
-        known = [name for name in group if name in values]
-        if len({id(values[name]) for name in known}) > 1:
+        member_names = [name for name in group if name in values]
+        if len({id(values[name]) for name in member_names}) > 1:
             raise UsageError(
-                f"functional_call: {' and '.join(known)} are one tensor in the module, and different ones are given; "
-                "give one, or tie_weights=False"
+                f"functional_call: {' and '.join(member_names)} are one tensor in the module, and different ones are "
+                "given; give one, or tie_weights=False"
             )
-        tied.update((name, values[known[0]]) for name in group if known)
+        tied.update((name, values[member_names[0]]) for name in group if member_names)
     return tied

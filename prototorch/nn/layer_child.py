@@ -40,11 +40,11 @@ class LayerChild(Module):
         return self._weights(statistics=True)
 
     def _weights(self, statistics: bool) -> dict[str, Any]:
-        known = layer_state(self.layer).statistics
+        statistics_names = layer_state(self.layer).statistics
         return {
             name.replace("/", "."): weight
             for name, weight in weights_of(self.layer).items()
-            if (name in known) == statistics
+            if (name in statistics_names) == statistics
         }
 
     def _knows(self, first: str, rest: str) -> bool:
@@ -88,8 +88,8 @@ class LayerChild(Module):
     def __getattr__(self, name: str) -> Any:
         layer = self.__dict__.get("layer")
         if layer is not None and not name.startswith("_"):
-            known = {**self._parameters, **self._buffers}
-            return known[name] if name in known else getattr(layer, name)
+            members = {**self._parameters, **self._buffers}
+            return members[name] if name in members else getattr(layer, name)
         return super().__getattr__(name)
 
     def __reduce__(self) -> Any:
@@ -111,19 +111,19 @@ _modules: WeakValueDictionary[int, LayerChild] = WeakValueDictionary()
 
 def layer_module(layer: Layer) -> LayerChild:
     """The module of a layer object, the same one each time."""
-    found = _modules.get(id(layer))
-    if found is None or found.layer is not layer:
-        found = _modules[id(layer)] = LayerChild(layer)
-    return found
+    child = _modules.get(id(layer))
+    if child is None or child.layer is not layer:
+        child = _modules[id(layer)] = LayerChild(layer)
+    return child
 
 
 def _rebuild(layer: Layer, weights: dict[str, Any], statistics: set[str], phase: bool) -> LayerChild:
-    made = layer_module(layer.replace())
-    state = layer_state(made.layer)
+    child = layer_module(layer.replace())
+    state = layer_state(child.layer)
     state.weights.update(weights)
     state.statistics.update(statistics)
-    made.training = phase
-    return made
+    child.training = phase
+    return child
 
 
 CHILD_WRAPPERS[Layer] = layer_module

@@ -37,8 +37,10 @@ class Module(ModuleState):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if args or options:
-            given = ", ".join([*(type(a).__name__ for a in args), *(f"{k}=" for k in options)])
-            raise UsageError(f"{type(self).__name__} passes arguments to Module.__init__, which takes none: {given}")
+            arguments = ", ".join([*(type(a).__name__ for a in args), *(f"{k}=" for k in options)])
+            raise UsageError(
+                f"{type(self).__name__} passes arguments to Module.__init__, which takes none: {arguments}"
+            )
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """The computation; subclasses define it. A module is called, ``module(x)``, so that its hooks run."""
@@ -56,7 +58,7 @@ class Module(ModuleState):
 
     def _call_with_hooks(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         outputs: Any = None
-        called: set[int] = set()
+        called_hooks: set[int] = set()
         try:
             for hook, setting in module_hooks(self, "forward_pre"):
                 if setting.get("with_kwargs"):
@@ -77,13 +79,13 @@ class Module(ModuleState):
                 inputs = reporting.on_inputs(inputs)
             outputs = self.forward(*inputs, **options)
             for hook, setting in module_hooks(self, "forward"):
-                called.add(id(hook))
+                called_hooks.add(id(hook))
                 result = _call_forward_hook(hook, setting, self, inputs, options, outputs)
                 outputs = outputs if result is None else result
             return outputs if reporting is None else reporting.on_outputs(outputs)
         except Exception:
             for hook, setting in module_hooks(self, "forward"):
-                if setting.get("always_call") and id(hook) not in called:
+                if setting.get("always_call") and id(hook) not in called_hooks:
                     _call_forward_hook(hook, setting, self, inputs, options, outputs)
             raise
 

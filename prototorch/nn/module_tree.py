@@ -19,7 +19,7 @@ def as_child(value: Any) -> ModuleTree | None:
     """The module that stands for a value as a child, or None where it can be none."""
     if isinstance(value, ModuleTree):
         return value
-    wrap = next((wrap for known, wrap in CHILD_WRAPPERS.items() if isinstance(value, known)), None)
+    wrap = next((wrap for cls, wrap in CHILD_WRAPPERS.items() if isinstance(value, cls)), None)
     return None if wrap is None else wrap(value)
 
 
@@ -37,9 +37,9 @@ class ModuleTree:
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """See the class."""
-        made = super().__new__(cls)
-        made.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent=set())
-        return made
+        tree = super().__new__(cls)
+        tree.__dict__.update(training=True, _parameters={}, _buffers={}, _modules={}, _non_persistent=set())
+        return tree
 
     # ------------------------------------------------------------------ attributes
 
@@ -80,15 +80,15 @@ class ModuleTree:
             object.__setattr__(self, name, value)
 
     def _forget(self, name: str, register: dict[str, Any]) -> None:
-        for known in (self.__dict__, self._parameters, self._buffers, self._modules):
-            if known is not register:
-                known.pop(name, None)
+        for entries in (self.__dict__, self._parameters, self._buffers, self._modules):
+            if entries is not register:
+                entries.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
         for register in ("_parameters", "_buffers", "_modules"):
-            known = self.__dict__.get(register, {})
-            if name in known:
-                return known[name]
+            entries = self.__dict__.get(register, {})
+            if name in entries:
+                return entries[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{self._attribute_hint(name)}")
 
     def _attribute_hint(self, name: str) -> str:
@@ -218,16 +218,16 @@ class ModuleTree:
 
     def get_submodule(self, target: str) -> Any:
         """The module of a path such as ``encoder.layers.0``; "" is this one. Raises UsageError where there is none."""
-        found: Any = self
+        module: Any = self
         for part in target.split(".") if target else ():
-            modules = found._modules
+            modules = module._modules
             if modules.get(part) is None:
                 raise UsageError(
-                    f"{type(self).__name__} has no module {target!r}: {type(found).__name__} has no child {part!r}."
+                    f"{type(self).__name__} has no module {target!r}: {type(module).__name__} has no child {part!r}."
                     f"{did_you_mean(part, modules)}"
                 )
-            found = modules[part]
-        return found
+            module = modules[part]
+        return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
         """Set the module of a path; with ``strict`` there must be one already. Raises UsageError where there is no
@@ -249,10 +249,10 @@ class ModuleTree:
 
     def _member(self, register: str, target: str, what: str) -> Any:
         path, _, name = target.rpartition(".")
-        known = getattr(self.get_submodule(path), register)
-        if known.get(name) is None:
-            raise UsageError(f"{type(self).__name__} has no {what} {target!r}.{did_you_mean(name, known)}")
-        return known[name]
+        entries = getattr(self.get_submodule(path), register)
+        if entries.get(name) is None:
+            raise UsageError(f"{type(self).__name__} has no {what} {target!r}.{did_you_mean(name, entries)}")
+        return entries[name]
 
     def apply(self, fn: Callable[[Any], Any]) -> Self:
         """Call ``fn(module)`` for every module in this one, the innermost first; gives this module."""

@@ -26,10 +26,10 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         """See the class."""
-        made: Self = as_subclass(_as_tensor(cls, data), cls)
+        tensor: Self = as_subclass(_as_tensor(cls, data), cls)
         if requires_grad:
-            made.requires_grad = True
-        return made
+            tensor.requires_grad = True
+        return tensor
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{Tensor.__repr__(self)}"
@@ -45,9 +45,9 @@ class Buffer(Tensor):
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         """See the class."""
-        made: Self = as_subclass(_as_tensor(cls, data), cls)
-        made.__dict__["persistent"] = bool(persistent)
-        return made
+        tensor: Self = as_subclass(_as_tensor(cls, data), cls)
+        tensor.__dict__["persistent"] = bool(persistent)
+        return tensor
 
 
 def _as_tensor(cls: type, data: Any) -> Tensor:

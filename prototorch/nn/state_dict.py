@@ -137,16 +137,16 @@ class ModuleState(ModuleTree):
                 *errors,
             ]
         if errors:
-            shown = errors[:20] + ([f"and {len(errors) - 20} more"] if len(errors) > 20 else [])
-            raise WeightsError(f"the state does not fit {type(self).__name__}: " + "; ".join(shown))
+            first_errors = errors[:20] + ([f"and {len(errors) - 20} more"] if len(errors) > 20 else [])
+            raise WeightsError(f"the state does not fit {type(self).__name__}: " + "; ".join(first_errors))
         for action in state.pending:
             action()
-        found = IncompatibleKeys(missing, unexpected)
+        keys = IncompatibleKeys(missing, unexpected)
         for module in self.modules():
             for hook, _ in module_hooks(module, "load_state_dict"):
-                if hook(module, found) is not None:
+                if hook(module, keys) is not None:
                     raise UsageError("a load_state_dict post hook changes the names in place and returns None")
-        return found
+        return keys
 
     def _all_state_names(self, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield from ((prefix + name, t) for name, t in self._state_members())
@@ -216,8 +216,8 @@ class ModuleState(ModuleTree):
         if not take:
             state_dict.pending.append(lambda: copy_into(tensor, value))
         elif isinstance(tensor, Parameter):
-            made = Parameter(value.detach(), requires_grad=tensor.requires_grad)
-            state_dict.pending.append(lambda: setattr(self, name, made))
+            parameter = Parameter(value.detach(), requires_grad=tensor.requires_grad)
+            state_dict.pending.append(lambda: setattr(self, name, parameter))
         else:
             state_dict.pending.append(lambda: setattr(self, name, value.detach()))
 

@@ -18,14 +18,14 @@ _MODULES = [info.name for info in _pkgutil.iter_modules(__path__)]
 
 
 def _collect() -> dict[str, _typing.Any]:
-    found: dict[str, _typing.Any] = {}
+    names: dict[str, _typing.Any] = {}
     for module in [_importlib.import_module(f"{__name__}.{name}") for name in _MODULES]:
         for name, value in vars(module).items():
             if isinstance(value, _Op) and type(value).__module__ == module.__name__ and not name.startswith("_"):
-                found[name.rstrip("_")] = value
+                names[name.rstrip("_")] = value
     for name in _MODULES:  # modules are imported by their full name; as an attribute one would hide an op of its name
         globals().pop(name, None)
-    return {**found, **_FUNCTIONS}
+    return {**names, **_FUNCTIONS}
 
 
 _PUBLIC = _collect()

@@ -88,8 +88,8 @@ class AdvancedIndex(Op):
         rows = row_numbers(xp, indices, sizes)
         rest = tuple(n for a, n in enumerate(x.shape) if a not in axes)
         table = xp.reshape(xp.permute_dims(x, front_order(x.ndim, axes)), (prod(sizes), *rest))
-        found = take.reference(xp, table, rows)
-        return xp.permute_dims(found, result_order(x.ndim, rows.ndim, axes))
+        rows_of_x = take.reference(xp, table, rows)
+        return xp.permute_dims(rows_of_x, result_order(x.ndim, rows.ndim, axes))
 
     def vjp(self, grads, outputs, inputs, needs, attrs):
         x, *indices = inputs

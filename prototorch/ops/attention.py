@@ -154,13 +154,13 @@ class AttentionHeadsGrad(Op):
     ) -> Any:
         g, q, k, v = map(swap_heads_and_time, (g, q, k, v))
         mask, key = split_attention_inputs(rest, rate)
-        weights = dropped = attention_weights(q, k, *mask, causal=causal, scale=scale)
+        weights = dropped_weights = attention_weights(q, k, *mask, causal=causal, scale=scale)
         by_weights = matmul(g, v, transpose_b=True)
         if rate:
-            dropped, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
+            dropped_weights, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
         by_scores = softmax_grad(by_weights, weights) * attention_scale(q, scale)
         dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
-        return tuple(map(swap_heads_and_time, (dq, dk, matmul(dropped, g, transpose_a=True))))
+        return tuple(map(swap_heads_and_time, (dq, dk, matmul(dropped_weights, g, transpose_a=True))))
 
 
 def split_attention_inputs(rest: Sequence[Any], rate: float) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -110,13 +110,13 @@ class AttentionHeadsWithStatsGrad(AttentionHeadsGrad):
             np.asarray(k.shape[2], stats.dtype),
             np.asarray(1, stats.dtype),
         )
-        weights = dropped = cast(exp(scores - stats) / keys, dtype=dtype)
+        weights = dropped_weights = cast(exp(scores - stats) / keys, dtype=dtype)
         by_weights = matmul(g, v, transpose_b=True)
         if rate:
-            dropped, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
+            dropped_weights, by_weights = (dropout(x, *key, rate=rate, site=site) for x in (weights, by_weights))
         by_scores = weights * (by_weights - sum_(g * y, axis=3, keepdims=True)) * attention_scale(q, scale)
         dq, dk = matmul(by_scores, k), matmul(by_scores, q, transpose_a=True)
-        return tuple(map(swap_heads_and_time, (dq, dk, matmul(dropped, g, transpose_a=True))))
+        return tuple(map(swap_heads_and_time, (dq, dk, matmul(dropped_weights, g, transpose_a=True))))
 
 
 def _stats_dtype(dtype: str) -> str:

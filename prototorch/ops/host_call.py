@@ -98,13 +98,13 @@ class HostCall(Op):
         function: HostFunction = attrs["function"]
         if function.backward is None or not any(needs):
             return [None] * len(inputs)
-        given = [
+        grads_of_outputs = [
             broadcast_to(zeros_like(y), shape=y.shape) if g is None else g for g, y in zip(grads, outputs, strict=True)
         ]
         gradient = function.gradient([Spec(x.shape, x.dtype) for x in inputs], needs)
-        results = host_call(*inputs, *outputs, *given, function=gradient)
-        found = iter(results if isinstance(results, tuple) else (results,))
-        return [next(found) if need else None for need in needs]
+        results = host_call(*inputs, *outputs, *grads_of_outputs, function=gradient)
+        input_grads = iter(results if isinstance(results, tuple) else (results,))
+        return [next(input_grads) if need else None for need in needs]
 
 
 host_call = HostCall()

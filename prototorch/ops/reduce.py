@@ -189,8 +189,8 @@ class BroadcastTo(Op):
 
     def array_view(self, array: Any, shape: tuple[int, ...]) -> Any:
         extra = len(shape) - array.ndim
-        repeated = (n != m for n, m in zip(array.shape, shape[extra:], strict=True))
-        strides = (0,) * extra + tuple(0 if r else step for r, step in zip(repeated, array.strides, strict=True))
+        is_repeated = (n != m for n, m in zip(array.shape, shape[extra:], strict=True))
+        strides = (0,) * extra + tuple(0 if r else step for r, step in zip(is_repeated, array.strides, strict=True))
         # by broadcast_to it would be read-only, and its parts are written to
         return as_strided(array, shape, strides)
 

@@ -35,11 +35,11 @@ def saved_positions(
     read_outputs: set[int] = set()
     floats = [k for k, spec in enumerate(outs) if spec.is_float]
     for positions in [floats, *([k] for k in floats if len(floats) > 1)]:
-        found = _read(op, ins, outs, needs, dict(attrs), positions)
-        if found is None:
+        reads = _read(op, ins, outs, needs, dict(attrs), positions)
+        if reads is None:
             return SavedPositions(tuple(range(len(ins))), tuple(range(len(outs))))
-        read_inputs.update(found[0])
-        read_outputs.update(found[1])
+        read_inputs.update(reads[0])
+        read_outputs.update(reads[1])
     return SavedPositions(tuple(sorted(read_inputs)), tuple(sorted(read_outputs)))
 
 

@@ -69,13 +69,13 @@ class SearchSorted(Op):
         return Spec(values.shape, "int64")
 
     def reference(self, xp: Any, sorted_elements: Any, values: Any, side: str = "left") -> Any:
-        elements, wanted = xp.expand_dims(sorted_elements, axis=-2), xp.expand_dims(values, axis=-1)
+        elements, targets = xp.expand_dims(sorted_elements, axis=-2), xp.expand_dims(values, axis=-1)
         if sorted_elements.ndim == 1:
             elements = xp.reshape(sorted_elements, (1,) * values.ndim + sorted_elements.shape)
         if side == "left":
-            before = (elements < wanted) | ((wanted != wanted) & (elements == elements))
+            before = (elements < targets) | ((targets != targets) & (elements == elements))
         else:
-            before = ~((elements > wanted) | ((elements != elements) & (wanted == wanted)))
+            before = ~((elements > targets) | ((elements != elements) & (targets == targets)))
         return xp.sum(xp.astype(before, xp.int64), axis=-1)
 
     def flops(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:

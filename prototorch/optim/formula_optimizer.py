@@ -169,9 +169,9 @@ def _refuse_gradient(p: Tensor, gradient: Tensor) -> NoReturn:
 
 def full_tensor(p: Tensor, value: float) -> Tensor:
     """A tensor like a parameter, of one value."""
-    made: Tensor = p.interpreter.zeros(p.spec)
-    p.interpreter.write(made, p.interpreter.constant(np.asarray(value, p.spec.dtype)))
-    return made
+    result: Tensor = p.interpreter.zeros(p.spec)
+    p.interpreter.write(result, p.interpreter.constant(np.asarray(value, p.spec.dtype)))
+    return result
 
 
 def check_range(name: str, value: Any, low: float, high: float = float("inf"), is_high_excluded: bool = False) -> None:

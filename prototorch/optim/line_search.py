@@ -98,5 +98,5 @@ def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
     if not square >= 0:
         return (low + high) / 2
     d2 = math.sqrt(square)
-    found = b.step - (b.step - a.step) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
-    return min(max(found, low), high)
+    step = b.step - (b.step - a.step) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
+    return min(max(step, low), high)

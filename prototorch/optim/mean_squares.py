@@ -82,12 +82,12 @@ class RMSprop(FormulaOptimizer):
         v, *others = slots
         g = (-g if variant.maximize else g) + hyper.coupled_decay * w
         v = hyper.alpha * v + hyper.one_minus_alpha * g * g
-        spread = v
+        variance = v
         if variant.centered:
             mean = others[-1] + hyper.one_minus_alpha * (g - others[-1])
             others[-1] = mean
-            spread = v - mean * mean
-        step = g / (ops.sqrt(spread) + hyper.eps)
+            variance = v - mean * mean
+        step = g / (ops.sqrt(variance) + hyper.eps)
         if variant.momentum:
             step = others[0] = hyper.momentum * others[0] + step
         return w - hyper.lr * step, v, *others

@@ -83,9 +83,9 @@ class Optimizer(DeclaredFamily, family="optim"):
             if name not in group and default is required:
                 raise UsageError(f"a parameter group gives no value of {name}, which has no default")
             group.setdefault(name, default)
-        known = {id(p) for other in self.param_groups for p in other["params"]}
+        ids_in_use = {id(p) for other in self.param_groups for p in other["params"]}
         ids = [id(p) for p in group["params"]]
-        if len(set(ids)) < len(ids) or known & set(ids):
+        if len(set(ids)) < len(ids) or ids_in_use & set(ids):
             raise UsageError("a parameter appears twice in the parameter groups")
         if self.param_groups and ("param_names" in group) != ("param_names" in self.param_groups[0]):
             raise UsageError("either all parameter groups have names of their parameters, or none")

@@ -24,10 +24,10 @@ def states_by_index(state: Mapping[Any, Any], groups: Sequence[Mapping[str, Any]
     for group in groups:
         for p in group["params"]:
             order.setdefault(id(p), len(order))
-    packed = [{**group, "params": [order[id(p)] for p in group["params"]]} for group in groups]
+    group_states = [{**group, "params": [order[id(p)] for p in group["params"]]} for group in groups]
     return {
         "state": {order[id(k)] if isinstance(k, Tensor) else k: value for k, value in state.items()},
-        "param_groups": packed,
+        "param_groups": group_states,
     }
 
 
@@ -43,11 +43,11 @@ def load_states(
     for key in ("state", "param_groups"):
         if key not in state_dict:
             raise UsageError(f"a state dict of an optimizer has 'state' and 'param_groups'; this one has no {key!r}")
-    given = state_dict["param_groups"]
-    if len(given) != len(groups):
-        raise UsageError(f"the state dict has {len(given)} parameter groups, the optimizer has {len(groups)}")
+    saved_groups = state_dict["param_groups"]
+    if len(saved_groups) != len(groups):
+        raise UsageError(f"the state dict has {len(saved_groups)} parameter groups, the optimizer has {len(groups)}")
     params: dict[Any, Tensor] = {}
-    for number, (theirs, ours) in enumerate(zip(given, groups, strict=True)):
+    for number, (theirs, ours) in enumerate(zip(saved_groups, groups, strict=True)):
         if len(theirs["params"]) != len(ours["params"]):
             raise UsageError(
                 f"parameter group {number} of the state dict has {len(theirs['params'])} parameters, that of the "
@@ -59,7 +59,7 @@ def load_states(
         p = params.get(key)
         state[key if p is None else p] = copy.deepcopy(value) if p is None else _state_of(p, value, is_elementwise)
     loaded = []
-    for theirs, ours in zip(given, groups, strict=True):
+    for theirs, ours in zip(saved_groups, groups, strict=True):
         group = {name: copy.deepcopy(value) for name, value in theirs.items() if name != "params"}
         if "param_names" in ours and "param_names" not in theirs:
             group["param_names"] = ours["param_names"]
@@ -75,12 +75,12 @@ def _state_of(p: Tensor, value: Any, is_elementwise: bool, name: str = "") -> An
         return type(value)(_state_of(p, item, is_elementwise, name) for item in value)
     if not (hasattr(value, "detach") or isinstance(value, np.ndarray)):
         return copy.deepcopy(value)
-    found = value.detach().cpu().numpy() if hasattr(value, "cpu") else np.asarray(value)
-    if is_elementwise and found.ndim and tuple(found.shape) != tuple(p.shape):
+    array = value.detach().cpu().numpy() if hasattr(value, "cpu") else np.asarray(value)
+    if is_elementwise and array.ndim and tuple(array.shape) != tuple(p.shape):
         raise UsageError(
-            f"the state {name!r} of the state dict has shape {list(found.shape)}, its parameter {list(p.shape)}"
+            f"the state {name!r} of the state dict has shape {list(array.shape)}, its parameter {list(p.shape)}"
         )
     if name in NUMBERS:  # PyTorch gives all of them but the step the parameter's dtype
-        return tensor(np.array(found, found.dtype if name == "step" else p.spec.dtype))
-    state: Tensor = p.interpreter.constant(found.astype(p.spec.dtype))
+        return tensor(np.array(array, array.dtype if name == "step" else p.spec.dtype))
+    state: Tensor = p.interpreter.constant(array.astype(p.spec.dtype))
     return state

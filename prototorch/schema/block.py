@@ -414,8 +414,8 @@ def _read_field(cls: type, spec: FieldSpec, fields: list[Field], report: Report)
         return MISSING
     except ValidationError as wrong:
         at = wrong.span or value.span
-        described = value
+        wrong_value = value
         if not wrong.message and wrong.span is not None and hasattr(value, "items"):
-            described = next((i for i in value.items if i.span is wrong.span), value)
-        report.add(_format_error(cls, spec, wrong, described), at)
+            wrong_value = next((i for i in value.items if i.span is wrong.span), value)
+        report.add(_format_error(cls, spec, wrong, wrong_value), at)
         return MISSING

@@ -15,7 +15,7 @@ _KEY = "_source"  # in a block's __dict__: (span, fields by name)
 def set_source(block: Any, span: Span | None, fields: Mapping[str, Sequence[Field]]) -> None:
     """Store where a text has a block: the span of its name, and its fields."""
     if span is not None:
-        block.__dict__[_KEY] = span, {name: given[0].value.span for name, given in fields.items()}
+        block.__dict__[_KEY] = span, {name: entries[0].value.span for name, entries in fields.items()}
 
 
 def copy_source(block: Any, other: Any, changed: Container[str]) -> None:

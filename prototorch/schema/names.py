@@ -34,8 +34,8 @@ def find_name_error(name: str, is_title: bool = False) -> str | None:
     character = next((c for c in name if not (_is_allowed(c) or (is_title and c == " "))), None)
     if character is None:
         return None if is_title or not name else _find_part_error(name.split("/"))
-    shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
-    return f"may contain only letters, digits{', spaces' if is_title else ''} and / . - : _ , not {shown}"
+    shown_character = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
+    return f"may contain only letters, digits{', spaces' if is_title else ''} and / . - : _ , not {shown_character}"
 
 
 def _find_part_error(parts: list[str]) -> str | None:

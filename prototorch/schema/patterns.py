@@ -52,8 +52,8 @@ def check_matches(pattern: str, names: Iterable[str], kind: str) -> None:
     every = list(names)
     if not any(matches_below(pattern, name) for name in every):
         folders = {name[:i] for name in every for i, c in enumerate(name) if c == "/"}
-        meant = did_you_mean(pattern.strip("*/"), [*every, *sorted(folders - set(every))])
-        raise UsageError(f"{pattern!r} matches no {kind}.{meant}")
+        hint = did_you_mean(pattern.strip("*/"), [*every, *sorted(folders - set(every))])
+        raise UsageError(f"{pattern!r} matches no {kind}.{hint}")
 
 
 def check_patterns(patterns: Sequence[str], names: Iterable[str], kind: str) -> None:
@@ -142,8 +142,8 @@ def _within_part(positions: int, name: str) -> int:
 @lru_cache(maxsize=4096)
 def _positions_of(name: str, characters: str, is_negated: bool = False) -> int:
     """The positions of a name at which there is one of the characters, a bit each; a class reaches over no ``/``."""
-    found = (i for i, c in enumerate(name) if (c in characters) != is_negated and (c != "/" or not is_negated))
-    return sum(1 << i for i in found)
+    positions = (i for i, c in enumerate(name) if (c in characters) != is_negated and (c != "/" or not is_negated))
+    return sum(1 << i for i in positions)
 
 
 def _character_class(token: str, pattern: str) -> tuple[str, bool]:

@@ -66,11 +66,11 @@ def is_python_allowed() -> bool:
 def check_module_name(name: str) -> None:
     """Raise UsageError for a string that is not the name of a Python module."""
     if len(name) > _MAX_NAME_LENGTH or not _MODULE_NAME.fullmatch(name) or name.endswith(".py"):
-        shown = escape_line(name[:60])
+        shown_name = escape_line(name[:60])
         hint = ""
         if name.endswith(".py"):
             hint = f" Write {escape_line(os.path.basename(name)[:-3][:60])!r}, without .py and without a folder."
-        raise UsageError(f'{shown!r} is not the name of a Python module, such as "my_layers".{hint}')
+        raise UsageError(f'{shown_name!r} is not the name of a Python module, such as "my_layers".{hint}')
 
 
 def import_python_module(name: str, folders: Sequence[str] = ()) -> ModuleType:

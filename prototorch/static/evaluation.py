@@ -136,9 +136,9 @@ class Evaluation:
         """The value of a symbol that has been computed."""
         if symbol.call is None:
             return self.feeds[symbol.number]
-        found = self.values[symbol.call.number]
-        is_one = not isinstance(found, tuple | list) or isinstance(symbol.call, SymbolicCall)
-        return found if is_one else found[symbol.index]
+        results = self.values[symbol.call.number]
+        is_one = not isinstance(results, tuple | list) or isinstance(symbol.call, SymbolicCall)
+        return results if is_one else results[symbol.index]
 
     def _with_gradient(self, call: Call, value: Any) -> Any:
         """The value of a call; with a gradient of its own where that is asked for and nothing before it has one."""
@@ -184,21 +184,24 @@ class Evaluation:
         create = call.number in self.program.differentiated
         with_grad = [o for o in outputs if o.requires_grad]
         seeds = [o.interpreter.constant(np.ones(o.spec.shape, o.spec.dtype)) for o in with_grad]
-        found: list[Any] = [None] * len(targets)
+        gradients: list[Any] = [None] * len(targets)
         if with_grad:
-            _, found = run_backward(with_grad, seeds, targets, retain_graph=True, create_graph=create)
-        return tuple(t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(targets, found, strict=True))
+            _, gradients = run_backward(with_grad, seeds, targets, retain_graph=True, create_graph=create)
+        return tuple(t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(targets, gradients, strict=True))
 
     def _minimize(self, call: MinimizeCall) -> Tensor:
         loss = self.value(call.inputs[0])
         weights = trained_tensors(call)
         if loss.spec.size != 1:
             raise UsageError(f"minimize: the loss has the shape {list(loss.shape)}, and must be one number: reduce it")
-        _, found = run_backward([loss], [None], list(weights.values()), retain_graph=True, create_graph=False)
+        _, gradients = run_backward([loss], [None], list(weights.values()), retain_graph=True, create_graph=False)
         rate, step = self.rates[call.number]
         with no_grad():
             grads = call.optimizer.clip(
-                [t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(weights.values(), found, strict=True)]
+                [
+                    t.interpreter.zeros(t.spec) if g is None else g
+                    for t, g in zip(weights.values(), gradients, strict=True)
+                ]
             )
             for (name, weight), g in zip(weights.items(), grads, strict=True):
                 slots = self._slots(call, name, weight)
@@ -225,23 +228,23 @@ def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
     """The tensors that a step changes, by name: variables, and weights of layers that have been called."""
     if call.variables is not None:
         return {v.name: v.tensor for v in call.variables}
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for number, before in enumerate(calls_before(call.inputs)):
         if isinstance(before, VariableCall) and before.variable.trainable and before.variable.tensor.requires_grad:
-            found.setdefault(before.variable.name, before.variable.tensor)
+            tensors.setdefault(before.variable.name, before.variable.tensor)
         elif isinstance(before, LayerCall):
             name = f"{before.layer.name or type(before.layer).__name__}_{number}"
-            known = {id(t) for t in found.values()}
-            found.update(
+            variable_ids = {id(t) for t in tensors.values()}
+            tensors.update(
                 {
                     f"{name}/{k}": t
                     for k, t in layer_state(before.layer).weights.items()
-                    if t.requires_grad and id(t) not in known
+                    if t.requires_grad and id(t) not in variable_ids
                 }
             )
-    if not found:
+    if not tensors:
         raise UsageError("minimize: the loss depends on no trainable variable, and on no layer with weights")
-    return found
+    return tensors
 
 
 #: how many steps a call has done; not in the call, which a compiled run must find unchanged

@@ -25,5 +25,5 @@ def gradients(outputs: Any, inputs: Any) -> Any:
             if not isinstance(symbol, SymbolicTensor):
                 raise UsageError(f"gradients: its {what} must be symbolic tensors, got {type(symbol).__name__}")
     call = GradientsCall(results, targets)
-    found = [SymbolicTensor(call, k) for k in range(len(targets))]
-    return found if isinstance(inputs, list | tuple) else found[0]
+    gradient_symbols = [SymbolicTensor(call, k) for k in range(len(targets))]
+    return gradient_symbols if isinstance(inputs, list | tuple) else gradient_symbols[0]

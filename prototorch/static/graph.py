@@ -50,10 +50,10 @@ class StaticGraph:
         self.program = StaticProgram([*self.outputs, *self.updates])
         self._run = compile(make_run(self.program, self.inputs, self.outputs))
         self._is_built = False
-        known = {s.number for s in self.inputs}
+        input_numbers = {s.number for s in self.inputs}
         read = [s for c in self.program.calls for s in c.inputs] + self.outputs
         for symbol in read:
-            if symbol.call is None and symbol.number not in known:
+            if symbol.call is None and symbol.number not in input_numbers:
                 raise UsageError(f"Graph: a symbol depends on {symbol!r}, which is not among the inputs")
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -78,8 +78,8 @@ class StaticGraph:
         """The variables that it reads or changes."""
         calls = self.program.calls
         own = [c.variable for c in calls if isinstance(c, VariableCall | AssignCall)]
-        chosen = [v for c in self.program.minimizers for v in c.variables or ()]
-        return list({v.number: v for v in [*own, *chosen]}.values())
+        listed_variables = [v for c in self.program.minimizers for v in c.variables or ()]
+        return list({v.number: v for v in [*own, *listed_variables]}.values())
 
     def __call__(self, *arrays: Any) -> Any:
         """The values of the outputs for these arrays: one array, or a list where a list of outputs was given.

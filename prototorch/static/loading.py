@@ -54,8 +54,10 @@ class SavedGraph:
         self.variables: dict[int, GraphVariable] = {}
         self.inputs = [self._input(one) for one in _list(content, "inputs")]
         for one in _list(content, "variables"):
-            made = GraphVariable(self._array(one["array"]), name=_text(one, "name"), trainable=_flag(one, "trainable"))
-            self.variables[_number(one, "id")] = made
+            variable = GraphVariable(
+                self._array(one["array"]), name=_text(one, "name"), trainable=_flag(one, "trainable")
+            )
+            self.variables[_number(one, "id")] = variable
         for one in _list(content, "calls"):
             self._add(one)
         self.outputs = [self._symbol(one) for one in _list(content, "outputs")]
@@ -91,12 +93,12 @@ class SavedGraph:
         number, kind = _number(one, "id"), _text(one, "kind")
         if len(self.calls) >= MAX_CALLS or number in self.calls:
             raise ValueError(f"call {number} is there twice, or one of more than {MAX_CALLS}")
-        made, count = _KINDS[kind](self, one)
-        if isinstance(made, SymbolicTensor):
-            self.symbols[number, 0] = made
-            made = made.call
-        assert made is not None
-        self.calls[number], self.counts[number] = made, count
+        result, count = _KINDS[kind](self, one)
+        if isinstance(result, SymbolicTensor):
+            self.symbols[number, 0] = result
+            result = result.call
+        assert result is not None
+        self.calls[number], self.counts[number] = result, count
 
     def function_call(self, one: Any) -> tuple[Any, int | None]:
         """A function of the package, by name."""
@@ -192,9 +194,9 @@ def _block(family: Any, text: str) -> Any:
     if len(fields) != 1 or not isinstance(fields[0].value, Body):
         raise ValueError(f"expected one block, got {text!r:.60}")
     report = Report()
-    made = family.lookup(fields[0].name).from_fields(fields[0].value.fields, report, fields[0].name_span)
+    block = family.lookup(fields[0].name).from_fields(fields[0].value.fields, report, fields[0].name_span)
     report.raise_if_any()
-    return made
+    return block
 
 
 def read_graph(path: str | PathLike[str]) -> SavedGraph:

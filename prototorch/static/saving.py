@@ -71,30 +71,30 @@ class _GraphWriter:
     def _call(self, call: Call) -> dict[str, Any]:
         if isinstance(call, SymbolicCall):
             options = {name: self._argument(v) for name, v in call.options.items()}
-            made = {
+            entry = {
                 "kind": "function",
                 "name": call.name,
                 "args": list(map(self._argument, call.args)),
                 "options": options,
             }
         elif isinstance(call, LayerCall):
-            made = {"kind": "layer", "inputs": list(map(self._symbol, call.inputs)), **self._layer(call.layer)}
+            entry = {"kind": "layer", "inputs": list(map(self._symbol, call.inputs)), **self._layer(call.layer)}
         elif isinstance(call, GradientsCall):
-            made = {
+            entry = {
                 "kind": "gradients",
                 "outputs": list(map(self._symbol, call.outputs)),
                 "targets": list(map(self._symbol, call.targets)),
             }
         elif isinstance(call, VariableCall):
-            made = {"kind": "variable", "variable": call.variable.number}
+            entry = {"kind": "variable", "variable": call.variable.number}
         elif isinstance(call, AssignCall):
-            made = {"kind": "assign", "variable": call.variable.number, "value": self._symbol(call.inputs[0])}
+            entry = {"kind": "assign", "variable": call.variable.number, "value": self._symbol(call.inputs[0])}
         elif isinstance(call, GroupCall):
-            made = {"kind": "group", "members": list(map(self._symbol, call.inputs))}
+            entry = {"kind": "group", "members": list(map(self._symbol, call.inputs))}
         else:
             assert isinstance(call, MinimizeCall)
-            made = self._minimize(call)
-        return {"id": call.number, **made}
+            entry = self._minimize(call)
+        return {"id": call.number, **entry}
 
     def _layer(self, layer: Any) -> dict[str, Any]:
         number = self.layers.get(id(layer))

@@ -66,10 +66,10 @@ class GraphVariable(SymbolicTensor):
 
     @value.setter
     def value(self, array: Any) -> None:
-        found = np.asarray(array)
-        if found.shape != tuple(self.tensor.shape):
-            raise UsageError(f"{self!r}: cannot take an array of shape {list(found.shape)}")
-        self.tensor.array[...] = found
+        new_value = np.asarray(array)
+        if new_value.shape != tuple(self.tensor.shape):
+            raise UsageError(f"{self!r}: cannot take an array of shape {list(new_value.shape)}")
+        self.tensor.array[...] = new_value
         self.tensor.storage.mark_changed()
 
     def assign(self, value: Any) -> SymbolicTensor:

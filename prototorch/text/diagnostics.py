@@ -96,10 +96,10 @@ def format_excerpt(span: Span) -> str:
         length = max(1, min(length, left + EXCERPT_WIDTH - begin))
     else:
         suffix = ""
-    shown = "".join(" " if c == "\t" else c if _is_printable(c) else "?" for c in line)
+    printable_line = "".join(" " if c == "\t" else c if _is_printable(c) else "?" for c in line)
     gutter = f"   {number} | "
     below = " " * (len(gutter) - 2) + "| " + " " * (len(prefix) + begin - left) + "^" * length
-    return f"{gutter}{prefix}{shown}{suffix}".rstrip() + "\n" + below
+    return f"{gutter}{prefix}{printable_line}{suffix}".rstrip() + "\n" + below
 
 
 def _is_printable(c: str) -> bool:

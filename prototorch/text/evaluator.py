@@ -95,8 +95,8 @@ class Evaluator:
         names = [name for scope in self.scopes for name in scope]
         hint = did_you_mean(node.name, [*names, *FUNCTIONS, *_CONSTANTS])
         if not hint:
-            known = ", ".join(sorted(names[:200])[:12])
-            hint = f" Known here: {known}." if names else " No param is defined before it."
+            names_text = ", ".join(sorted(names[:200])[:12])
+            hint = f" Known here: {names_text}." if names else " No param is defined before it."
         raise EvaluationError(f"There is no value named {node.name!r}.{hint}", node.span)
 
     def unary(self, node: ex.UnaryExpression) -> Any:

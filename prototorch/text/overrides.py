@@ -44,11 +44,11 @@ def parse_overrides(settings: Sequence[str]) -> tuple[dict[str, Any], list[Overr
     params: dict[str, Any] = {}
     others: list[Override] = []
     for text in settings:
-        path, sign, written = text.partition("=")
+        path, sign, value_text = text.partition("=")
         parts = tuple(part.strip() for part in path.split("."))
         if not sign or not all(parts):
             raise UsageError(f"--set takes name=value or block.field=value, not {text!r}.")
-        value = _parse_override_value(written, text)
+        value = _parse_override_value(value_text, text)
         if len(parts) == 1:
             params[parts[0]] = to_operand(value)
         else:

@@ -63,15 +63,15 @@ class BytePairs:
         ids, was_unknown = list[int](), False
         for at, char in enumerate(piece):
             token = (self._prefix if at else "") + char + (self._suffix if at == len(piece) - 1 else "")
-            known = self.vocabulary.get(token)
-            fallback = byte_tokens(self.vocabulary, token) if known is None and self._falls_back else None
-            if known is not None:
-                ids.append(known)
+            token_id = self.vocabulary.get(token)
+            fallback = byte_tokens(self.vocabulary, token) if token_id is None and self._falls_back else None
+            if token_id is not None:
+                ids.append(token_id)
             elif fallback is not None:
                 ids += fallback
             elif self._unknown is not None and not (was_unknown and self._fuses):
                 ids.append(self._unknown)
-            was_unknown = known is None and fallback is None
+            was_unknown = token_id is None and fallback is None
         return ids
 
     def _merge(self, ids: list[int]) -> list[int]:

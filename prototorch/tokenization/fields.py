@@ -25,25 +25,25 @@ def kind_of(part: Any, what: str) -> str:
 
 def value(part: Part, name: str, expected: type, default: Any = None) -> Any:
     """A field of a part. Raises DataError where it has another type; a missing one, or null, is the default."""
-    found = part.get(name)
-    if found is None:
+    entry = part.get(name)
+    if entry is None:
         if default is None:
             raise DataError(f"tokenizer file: {part.get('type', 'a part')} needs {name!r}")
         return default
-    if not isinstance(found, expected) or (expected is int and isinstance(found, bool)):
+    if not isinstance(entry, expected) or (expected is int and isinstance(entry, bool)):
         raise DataError(
             f"tokenizer file: {name!r} of {part.get('type', 'a part')} must be {expected.__name__}, "
-            f"got {type(found).__name__}"
+            f"got {type(entry).__name__}"
         )
-    return found
+    return entry
 
 
 def affix(part: Part, name: str, default: str) -> str:
     """A prefix or suffix that is added to each part of a word. Raises DataError for a long one."""
-    found: str = value(part, name, str, default)
-    if len(found) > MAX_AFFIX:
-        raise DataError(f"tokenizer file: {name!r} must have at most {MAX_AFFIX} characters, got {len(found):,}")
-    return found
+    text: str = value(part, name, str, default)
+    if len(text) > MAX_AFFIX:
+        raise DataError(f"tokenizer file: {name!r} must have at most {MAX_AFFIX} characters, got {len(text):,}")
+    return text
 
 
 def make_part(part: Any, what: str, table: Mapping[str, Callable[[Part], Any]], list_name: str, depth: int = 0) -> Any:

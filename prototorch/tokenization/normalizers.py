@@ -101,8 +101,8 @@ def _bert(part: Part) -> Normalizer:
 
     def run(text: str) -> str:
         if clean:
-            kept = (c for c in text if c not in "\0\ufffd" and not is_control(c))
-            text = "".join(" " if is_space(c) else c for c in kept)
+            printable = (c for c in text if c not in "\0\ufffd" and not is_control(c))
+            text = "".join(" " if is_space(c) else c for c in printable)
         if chinese:
             text = "".join(f" {c} " if any(a <= ord(c) <= b for a, b in _CJK) else c for c in text)
         if accents:

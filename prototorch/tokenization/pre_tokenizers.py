@@ -88,11 +88,11 @@ def _by_pattern(pattern: re.Pattern[str], behavior: str, inverts: bool) -> PreTo
 
 
 def _split(part: Part) -> PreTokenizer:
-    given, inverts = value(part, "pattern", dict), value(part, "invert", bool, False)
+    pattern_fields, inverts = value(part, "pattern", dict), value(part, "invert", bool, False)
     behavior = _behavior(part, "Isolated")
-    if isinstance(given.get("String"), str) and given["String"]:
-        return _by_pattern(re.compile(re.escape(given["String"])), behavior, inverts)
-    pattern = known_pattern(given["Regex"]) if isinstance(given.get("Regex"), str) else None
+    if isinstance(pattern_fields.get("String"), str) and pattern_fields["String"]:
+        return _by_pattern(re.compile(re.escape(pattern_fields["String"])), behavior, inverts)
+    pattern = known_pattern(pattern_fields["Regex"]) if isinstance(pattern_fields.get("Regex"), str) else None
     if pattern is None:
         raise DataError(
             "tokenizer file: Split has a regular expression that is not known; those of GPT-2, Llama 3 and Qwen 2 are"

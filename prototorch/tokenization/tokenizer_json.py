@@ -96,9 +96,9 @@ class TokenizerJson:
         return [i for piece, _ in pieces if piece for i in self._model.encode(piece)]
 
     def _find_padding(self, padding: Any) -> int | None:
-        given = padding.get("pad_id") if isinstance(padding, dict) else None
-        if isinstance(given, int) and given in self.tokens:
-            return given
+        pad_id = padding.get("pad_id") if isinstance(padding, dict) else None
+        if isinstance(pad_id, int) and pad_id in self.tokens:
+            return pad_id
         return next((self._ids[name] for name in _PADDING if name in self._ids), None)
 
 

@@ -61,10 +61,10 @@ class Unigram:
     def _ids(self, text: str, is_unknown: bool) -> list[int]:
         if not is_unknown:
             return [self.vocabulary[text]]
-        found = byte_tokens(self.vocabulary, text) if self._falls_back else None
-        if found is None and self._unknown < 0:
+        ids = byte_tokens(self.vocabulary, text) if self._falls_back else None
+        if ids is None and self._unknown < 0:
             raise DataError("tokenizer file: a text has an unknown character, and the vocabulary has no unk_id")
-        return [self._unknown] if found is None else found
+        return [self._unknown] if ids is None else ids
 
 
 def _entry(entry: Any) -> tuple[str, float]:

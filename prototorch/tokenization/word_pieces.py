@@ -24,10 +24,10 @@ class Words:
 
     def id_or_unknown(self, token: str) -> int:
         """The id of a token, or of the unknown one. Raises DataError where the file has none."""
-        found = self.vocabulary.get(token, self.unknown)
-        if found is None:
+        token_id = self.vocabulary.get(token, self.unknown)
+        if token_id is None:
             raise DataError("tokenizer file: a text has an unknown token, and the vocabulary has no unk_token")
-        return found
+        return token_id
 
 
 class WordPieces(Words):
@@ -48,11 +48,11 @@ class WordPieces(Words):
         while start < len(piece):
             prefix = self._prefix if start else ""
             for end in range(min(len(piece), start + self._longest), start, -1):
-                found = self.vocabulary.get(prefix + piece[start:end])
-                if found is not None:
+                token_id = self.vocabulary.get(prefix + piece[start:end])
+                if token_id is not None:
                     break
             else:
                 return [self.id_or_unknown("")]
-            ids.append(found)
+            ids.append(token_id)
             start = end
         return ids

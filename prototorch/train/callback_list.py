@@ -58,14 +58,14 @@ def check_output_names(callbacks: Sequence[Callback]) -> None:
             path = getattr(callback, name, None)
             if not isinstance(path, str | os.PathLike):
                 continue
-            given = f"{type(callback).__name__}.{name} {os.fspath(path)!r}"
+            argument = f"{type(callback).__name__}.{name} {os.fspath(path)!r}"
             file = os.path.normpath(path).casefold()
             with located(find_span(callback, name)):
                 if RunFolder.is_reserved(file):
-                    raise UsageError(f"{given} is the name of a file of the run folder itself: give another name")
+                    raise UsageError(f"{argument} is the name of a file of the run folder itself: give another name")
                 if file in writers:
-                    raise UsageError(f"{given} is the file that {writers[file]} writes too: give each its own name")
-            writers[file] = given
+                    raise UsageError(f"{argument} is the file that {writers[file]} writes too: give each its own name")
+            writers[file] = argument
 
 
 class CallbackList:
@@ -93,8 +93,8 @@ class CallbackList:
         functions = self._hooks.get(hook)
         if functions is None:
             names = [hook, _OTHER_NAMES[hook]] if hook in _OTHER_NAMES else [hook]
-            chosen = [(c, next((n for n in names if _overrides(c, n)), None)) for c in self.callbacks]
-            functions = self._hooks[hook] = [getattr(c, name) for c, name in chosen if name is not None]
+            methods = [(c, next((n for n in names if _overrides(c, n)), None)) for c in self.callbacks]
+            functions = self._hooks[hook] = [getattr(c, name) for c, name in methods if name is not None]
         return functions
 
     def overrides(self, hook: str) -> bool:

@@ -248,10 +248,10 @@ class LambdaCallback(Callback):
             on_train_batch_begin=on_train_batch_begin,
             on_train_batch_end=on_train_batch_end,
         )
-        known = [name for name in dir(Callback) if name.startswith("on_")]
+        hook_names = [name for name in dir(Callback) if name.startswith("on_")]
         for name, function in hooks.items():
-            if name not in known:
-                self.refuse(f"there is no hook {name!r}.{did_you_mean(name, known)}")
+            if name not in hook_names:
+                self.refuse(f"there is no hook {name!r}.{did_you_mean(name, hook_names)}")
             if function is not None and not callable(function):
                 self.refuse(f"{name} must be a function, not {function!r}")
             if function is not None:

@@ -114,7 +114,7 @@ class FitState:
 
     def _fit_state(self, loader: BatchIterator) -> dict[str, Any]:
         before = self.before_epoch_end
-        stopped = self.stop_training if before is None else before.stop_training
+        is_stopped = self.stop_training if before is None else before.stop_training
         return {
             "epoch": self.epoch,
             "batch": self.batch,
@@ -122,7 +122,7 @@ class FitState:
             "inside": self.epoch_state in (EpochState.TRAINING, EpochState.VALIDATING, EpochState.ENDING),
             "trained": self.epoch_state in (EpochState.VALIDATING, EpochState.ENDING),
             "over": self.epoch_state is EpochState.FINISHED,
-            "stopped": stopped and self.interrupt_signal is None,
+            "stopped": is_stopped and self.interrupt_signal is None,
             "stop_reason": self.stop_reason,
             "kind": loader.state_kind,
             "loader": loader.state(),

@@ -55,25 +55,25 @@ def measure_inputs(net: Net, dataset: BoundDataset) -> dict[str, ValueRange]:
     indices = net.index_inputs()
     ranges = {}
     for name, column in dataset.input_columns.items():
-        found = measure_column(dataset, column) if name not in indices else None
-        if found is not None and found.dtype != "bool":
-            ranges[name] = found
+        input_range = measure_column(dataset, column) if name not in indices else None
+        if input_range is not None and input_range.dtype != "bool":
+            ranges[name] = input_range
     return ranges
 
 
 def scale_notes(net: Net, ranges: Mapping[str, ValueRange]) -> list[str]:
     """Inputs that are scaled twice, and inputs that are large where the first layer with weights reads them."""
     notes = []
-    for name, given in ranges.items():
-        low, high = given.bounds
+    for name, input_range in ranges.items():
+        low, high = input_range.bounds
         layers, is_normalized = _leading_layers(net, name)
         at_low, at_high, both = (_bounds_after(layers, *ends) for ends in ((low, low), (high, high), (low, high)))
         width = max(abs(at_high[0] - at_low[0]), abs(at_high[1] - at_low[1]))
         scaling = [layer for layer in layers if not layer.keeps_bounds]
         if scaling and 0 < width < SMALL_WIDTH and width < (high - low) / 10:
             notes.append(
-                f"the values of the input {name!r} are {given}; the model's own {_describe(net, scaling[0])} makes "
-                f"them {both[0]:.4g} to {both[1]:.4g}: are they scaled already, x / 255 for example? Give the values "
+                f"the values of the input {name!r} are {input_range}; the model's own {_describe(net, scaling[0])} "
+                f"makes them {both[0]:.4g} to {both[1]:.4g}: are they scaled already, x / 255 for example? Give the values "
                 "as they were before, or leave out that layer"
             )
         elif not is_normalized and max(map(abs, both)) > LARGE_VALUE:

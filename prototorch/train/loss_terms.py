@@ -215,14 +215,14 @@ def apply_loss_weights(
         if len(weights) != len(config.loss):
             raise UsageError(f"loss_weights has {len(weights)} numbers for {len(config.loss)} losses")
         return tuple(one.replace(weight=float(w)) for one, w in zip(config.loss, weights, strict=True))
-    found = resolve_loss_terms(net, config)
+    terms = resolve_loss_terms(net, config)
     for name in weights:
-        if name not in {t.output for t in found}:
+        if name not in {t.output for t in terms}:
             raise UsageError(
-                f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in found)}"
+                f"loss_weights names {name!r}, which has no loss; there are {', '.join(t.output for t in terms)}"
             )
     return tuple(
-        one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(config.loss, found, strict=True)
+        one.replace(weight=float(weights.get(t.output, 1.0))) for one, t in zip(config.loss, terms, strict=True)
     )
 
 

@@ -67,7 +67,7 @@ def bytes_by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) ->
     states = list(plan.states.values())
     slots = total_bytes(v.spec for v in states if v.name.startswith(SLOT_PREFIX))
     weights = total_bytes(v.spec for v in states if not v.name.startswith((SLOT_PREFIX, METRIC_PREFIX)))
-    fed = copies * total_bytes(v.spec for v in plan.inputs.values())
+    input_bytes = copies * total_bytes(v.spec for v in plan.inputs.values())
     return {
         "activations": plan.phase_bytes("forward"),
         "gradients": plan.phase_bytes("backward") + plan.phase_bytes("update"),
@@ -76,9 +76,9 @@ def bytes_by_purpose(plan: Plan, copies: int = 1, scratch: int | None = None) ->
         **({"kept between runs": plan.persistent_bytes} if plan.persistent_bytes else {}),
         "weights": weights,
         "optimizer": slots,
-        "inputs": fed,
+        "inputs": input_bytes,
         **({SCRATCH: scratch} if scratch is not None else {}),
-        "total": plan.arena_bytes + plan.persistent_bytes + weights + slots + fed + (scratch or 0),
+        "total": plan.arena_bytes + plan.persistent_bytes + weights + slots + input_bytes + (scratch or 0),
     }
 
 
@@ -86,16 +86,16 @@ def bytes_by_layer(net: Net, plan: Plan) -> dict[str, tuple[int, int]]:
     """For each layer the bytes of its outputs in the forward pass, and of its weights with their optimizer slots."""
     names = {node.name for node in net.nodes}
     keys = sorted({node.weights_key: node.name for node in reversed(net.nodes)}.items(), key=lambda k: -len(k[0]))
-    made = {node.name: [0, 0] for node in net.nodes}
+    bytes_of_layers = {node.name: [0, 0] for node in net.nodes}
     for step in plan.steps:
         if step.node.phase == "forward" and step.node.scope in names:
             outputs = (v for v in step.outputs if plan.allocations[v].kind == "arena")
-            made[step.node.scope][0] += sum(align_up(v.spec.nbytes) for v in outputs)
+            bytes_of_layers[step.node.scope][0] += sum(align_up(v.spec.nbytes) for v in outputs)
     for name, value in plan.states.items():
         owner = next((layer for key, layer in keys if name.removeprefix(SLOT_PREFIX).startswith(key + "/")), None)
         if owner is not None:
-            made[owner][1] += value.spec.nbytes
-    return {name: (a, w) for name, (a, w) in made.items()}
+            bytes_of_layers[owner][1] += value.spec.nbytes
+    return {name: (a, w) for name, (a, w) in bytes_of_layers.items()}
 
 
 def memory_error(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: str, fits: int | None) -> ResourceError:
@@ -132,10 +132,10 @@ def _describe_need(net: Net, plan: Plan, need: MemoryEstimate, free: int, what: 
 def weights_memory_error(net: Net, missing: Mapping[str, Spec], free: int) -> ResourceError:
     """The error about weights that do not fit, whatever the batch."""
     largest = sorted(missing.items(), key=lambda item: -item[1].nbytes)[:LAYERS_SHOWN]
-    shown = ", ".join(f"{name} {list(spec.shape)} ({format_bytes(spec.nbytes)})" for name, spec in largest)
+    largest_text = ", ".join(f"{name} {list(spec.shape)} ({format_bytes(spec.nbytes)})" for name, spec in largest)
     return ResourceError(
         f"the weights of {net.name!r} need {format_bytes(total_bytes(missing.values()))} of memory, "
-        f"{format_bytes(free)} are free. The largest: {shown}"
+        f"{format_bytes(free)} are free. The largest: {largest_text}"
     )
 
 

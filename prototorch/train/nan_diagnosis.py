@@ -164,8 +164,8 @@ def run_op_by_op(
     def array_of(value: Value) -> Any:
         if value.kind == "node":
             return arrays[value]
-        named = {"state": states, "input": inputs}.get(value.kind)
-        array = named[value.name] if named is not None else value.array
+        arrays_of_kind = {"state": states, "input": inputs}.get(value.kind)
+        array = arrays_of_kind[value.name] if arrays_of_kind is not None else value.array
         return backend.asarray(array, value.dtype).reshape(value.shape)
 
     for node in graph.nodes:

@@ -33,15 +33,15 @@ def gradient_operands(gradients: Sequence[Value]) -> list[Value]:
     """
     sources = [_before_reshape(g) for g in gradients]
     summed = {_before_reshape(s.producer.inputs[0]) for s in sources if s.producer and s.producer.op is sum_}
-    chosen: dict[Value, None] = {}
+    gradient_values: dict[Value, None] = {}
     for gradient, source in zip(gradients, sources, strict=True):
         operands = _smaller_operands(source)
         if operands is None:
-            chosen[gradient] = None
+            gradient_values[gradient] = None
         else:
             roots = [_before_reshape(v) for v in operands]
-            chosen.update(dict.fromkeys(v for v in roots if v.kind == "node" and v not in summed))
-    return list(chosen)
+            gradient_values.update(dict.fromkeys(v for v in roots if v.kind == "node" and v not in summed))
+    return list(gradient_values)
 
 
 def _smaller_operands(value: Value) -> Sequence[Value] | None:

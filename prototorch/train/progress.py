@@ -175,24 +175,24 @@ class _ProgressBar(_ProgressDisplay):
             self._update(Text(f"{self.title} validation", no_wrap=True, overflow="ellipsis"))
 
     def _make_bar(self, batch: int, spent: float) -> Table:
-        steps, done = self.params["steps"], batch - self.first_batch
-        metrics = _format_items(self.model.trainer.plan_cache.metrics.results("train")) if done > 0 else []
-        left = f"{format_duration(spent / done * (steps - batch))} left" if steps and done > 0 else ""
+        steps, num_done = self.params["steps"], batch - self.first_batch
+        metrics = _format_items(self.model.trainer.plan_cache.metrics.results("train")) if num_done > 0 else []
+        left = f"{format_duration(spent / num_done * (steps - batch))} left" if steps and num_done > 0 else ""
         width = self.console.width - len(self.title)
-        shown: dict[str, str] = {}
+        texts: dict[str, str] = {}
 
         def add(name: str, text: str) -> bool:
             nonlocal width
             if not text or width < len(text) + 1:
                 return False
-            shown[name], width = text, width - len(text) - 1
+            texts[name], width = text, width - len(text) - 1
             return True
 
         add("step", f"{batch}/{steps or '?'}")
         add("loss", metrics[0] if metrics else "")
         add("left", left)
         has_bar = add("bar", " " * _BAR_COLUMNS[0])
-        add("rate", self.rate(spent) if done > 0 else "")
+        add("rate", self.rate(spent) if num_done > 0 else "")
         for number, item in enumerate(metrics[1:]):
             if not add(f"metric {number}", item):
                 break
@@ -201,8 +201,8 @@ class _ProgressBar(_ProgressDisplay):
         if has_bar:
             bar_width = min(_BAR_COLUMNS[0] + width, _BAR_COLUMNS[1])
             cells.append(ProgressBar(total=steps, completed=batch, width=bar_width))
-        order = ["step", "rate", "left", "loss", *(name for name in shown if name.startswith("metric"))]
-        cells += [Text(shown[name]) for name in order if name in shown]
+        order = ["step", "rate", "left", "loss", *(name for name in texts if name.startswith("metric"))]
+        cells += [Text(texts[name]) for name in order if name in texts]
         for _ in cells:
             table.add_column(no_wrap=True, overflow="ellipsis")
         table.add_row(*cells)

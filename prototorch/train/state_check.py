@@ -27,15 +27,15 @@ MAX_NAMES_SHOWN = 4
 def non_finite_states(variables: Variables) -> list[str]:
     """The names of the float arrays, totals of metrics left out, that hold a value that is not finite. Each array is
     read where the last step has left it: on the device that it was computed on, or here."""
-    found: dict[Backend, dict[str, Any]] = {}
+    arrays_of_backends: dict[Backend, dict[str, Any]] = {}
     on_device = variables.mirror
     for name, array in variables.current_arrays():
         if array.dtype.kind == "f" and array.size and not name.startswith(METRIC_PREFIX):
             backend = backend_for("cpu")
             if on_device is not None and name in on_device.resident:
                 backend = on_device.backend
-            found.setdefault(backend, {})[name] = array
-    return [name for backend, arrays in found.items() for name in _non_finite(backend, arrays)]
+            arrays_of_backends.setdefault(backend, {})[name] = array
+    return [name for backend, arrays in arrays_of_backends.items() for name in _non_finite(backend, arrays)]
 
 
 def _non_finite(backend: Backend, arrays: Mapping[str, Any]) -> list[str]:

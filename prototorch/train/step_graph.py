@@ -150,20 +150,20 @@ class StepGraphBuilder:
     ) -> Trace:
         """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
         pattern of it that matches nothing."""
-        chosen = self.trained_weights
+        trained = self.trained_weights
         net_trace = trace(
-            chosen.net,
+            trained.net,
             specs,
             is_training(phase),
             graph,
             None,
             self.backend.precision.low_dtype,
             preprocessing,
-            chosen.frozen_layers,
+            trained.frozen_layers,
             self.float_dtype,
         )
-        chosen.check(net_trace.weights)
-        net_trace.weights = chosen.select(net_trace)
+        trained.check(net_trace.weights)
+        net_trace.weights = trained.select(net_trace)
         return net_trace
 
     def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
@@ -225,8 +225,8 @@ class StepGraphBuilder:
         for size in (batch, batch + 1):
             graph = Graph()
             size_specs = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
-            chosen = self.trained_weights
-            net_trace = trace(chosen.net, size_specs, is_training(phase), graph, frozen_layers=chosen.frozen_layers)
+            trained = self.trained_weights
+            net_trace = trace(trained.net, size_specs, is_training(phase), graph, frozen_layers=trained.frozen_layers)
             batched, uniform = [net_trace.values[name] for name in self.net.outputs], list[Value]()
             with use_interpreter(graph):
                 if phase != PREDICT:
@@ -319,15 +319,15 @@ class StepGraphBuilder:
         if scaler is not None:
             with graph.phase("update"):  # together with the updates, which read them
                 gradients = scaler.unscale(gradients)
-        found = {w.name: g for w, g in zip(weights, gradients, strict=True) if g is not None}
+        grads_by_name = {w.name: g for w, g in zip(weights, gradients, strict=True) if g is not None}
         unguarded_names = set(step.updates)
         with graph.phase("update"):
             if optimizer.steps_per_update > 1:
                 is_partial, count = phase == ACCUMULATE, optimizer.steps_per_update
-                found, sums = accumulate_gradients(graph, step.inits, found, count, is_partial)
+                grads_by_name, sums = accumulate_gradients(graph, step.inits, grads_by_name, count, is_partial)
                 step.updates.update(sums)
             if phase == TRAIN:
-                self._add_updates(step, net_trace, found)
+                self._add_updates(step, net_trace, grads_by_name)
         return frozenset(step.updates.keys() - unguarded_names)
 
     def build_update(self, specs: Mapping[str, Spec]) -> StepGraph:

@@ -261,8 +261,8 @@ class StepRunner(FitState):
         if phase == TRAIN:
             number = self.plan_cache.optimizer.updates_before(self.step) + 1
             inputs[LEARNING_RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(number)
-        started = StartedStep(self.step, self.batch, feeder, inputs, columns, count)
-        self._recent_steps = [*self._recent_steps, started][-1 - executor.report_lag :]
+        started_step = StartedStep(self.step, self.batch, feeder, inputs, columns, count)
+        self._recent_steps = [*self._recent_steps, started_step][-1 - executor.report_lag :]
         padded = feeder.pad(phase, count, inputs)
         outputs = self._with_nan_guard(lambda: executor(padded, raise_if_not_finite))
         self.step += 1
@@ -274,9 +274,9 @@ class StepRunner(FitState):
         try:
             return work()
         except NonFiniteStepError as error:
-            started = self._recent_steps[-1 - error.steps_since]
-            self.step, self.batch, self._recent_steps = started.step, started.batch, []
-            raise TrainingError(self._describe_failure(error.loss, started)) from None
+            failed_step = self._recent_steps[-1 - error.steps_since]
+            self.step, self.batch, self._recent_steps = failed_step.step, failed_step.batch, []
+            raise TrainingError(self._describe_failure(error.loss, failed_step)) from None
 
     def _describe_failure(self, loss: float, step: StartedStep) -> str:
         _, _, feeder, inputs, columns, count = step

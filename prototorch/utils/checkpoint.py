@@ -158,9 +158,9 @@ def _refuse_unpack(value: Any) -> Tensor:
 def _detach(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
-    made = value.detach()
-    made.requires_grad = value.requires_grad
-    return made
+    copy = value.detach()
+    copy.requires_grad = value.requires_grad
+    return copy
 
 
 def checkpoint_sequential(

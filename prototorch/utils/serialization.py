@@ -43,9 +43,9 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     written. The file is written whole or not at all.
     """
     path = _path(f, "save")
-    known = {"pickle_module", "pickle_protocol", "_use_new_zipfile_serialization"}
-    if options.keys() - known:
-        raise UsageError(f"save: unknown argument {min(options.keys() - known)!r}")
+    known_options = {"pickle_module", "pickle_protocol", "_use_new_zipfile_serialization"}
+    if options.keys() - known_options:
+        raise UsageError(f"save: unknown argument {min(options.keys() - known_options)!r}")
     write = _FLAT.get(os.path.splitext(path)[1].lower())
     if write is None:
         write_value(path, _to_arrays(obj, 0))
@@ -75,8 +75,8 @@ def _to_arrays(value: Any, depth: int) -> Any:
     if isinstance(value, Tensor):
         return np.asarray(value.numpy())
     if isinstance(value, dict) and depth < _MAX_DEPTH:
-        made = {key: _to_arrays(item, depth + 1) for key, item in value.items()}
-        return made if type(value) is dict else OrderedDict(made)
+        items = {key: _to_arrays(item, depth + 1) for key, item in value.items()}
+        return items if type(value) is dict else OrderedDict(items)
     if type(value) in (list, tuple) and depth < _MAX_DEPTH:
         return type(value)(_to_arrays(item, depth + 1) for item in value)
     return value

@@ -79,10 +79,10 @@ _FORMAT_NAMES = {"lmdb": "an LMDB", "leveldb": "a LevelDB"}
 def _convert_database(
     path: Path, output: Path, backend: DatabaseFormat | None, options: ConversionOptions
 ) -> tuple[int, str]:
-    given = [name for name in ("is_gray", "size", "encode_type", "is_size_checked", "is_shuffled", "root")
+    image_options = [name for name in ("is_gray", "size", "encode_type", "is_size_checked", "is_shuffled", "root")
              if getattr(options, name)]  # fmt: skip
-    if given:
-        names = ", ".join(f"--{name.removeprefix('is_').replace('_', '-')}" for name in given)
+    if image_options:
+        names = ", ".join(f"--{name.removeprefix('is_').replace('_', '-')}" for name in image_options)
         raise UsageError(f"a database is converted as it is: {names} does not apply")
     with open_database(path) as database:
         if backend is not None:

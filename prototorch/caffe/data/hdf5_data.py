@@ -92,12 +92,12 @@ class HDF5ListSource(BlobSource):
     def _take(self, count: int, copy: bool = False) -> Blobs:
         """The next rows; without ``copy`` they are left out, and the files are read only where they are in the way."""
         batch = {top: np.empty((count, *shape), self.dtype) for top, shape in self._row_shapes.items()} if copy else {}
-        done = 0
-        while done < count:
-            part = self._order[self._row : self._row + count - done]
+        count_read = 0
+        while count_read < count:
+            part = self._order[self._row : self._row + count - count_read]
             for top, out in batch.items():
-                out[done : done + len(part)] = self._rows[top][part]
-            done += len(part)
+                out[count_read : count_read + len(part)] = self._rows[top][part]
+            count_read += len(part)
             self._row += len(part)
             if self._row == len(self._order):
                 self._row, self._file_position = 0, self._file_position + 1
@@ -154,6 +154,6 @@ class HDF5ListSource(BlobSource):
                 )
         counts = {top: len(array) for top, array in rows.items()}
         if len(set(counts.values())) > 1:
-            told = ", ".join(f"{top} has {count:,}" for top, count in counts.items())
-            raise DataError(f"{name}: the datasets must have the same number of rows, but {told}")
+            row_counts = ", ".join(f"{top} has {count:,}" for top, count in counts.items())
+            raise DataError(f"{name}: the datasets must have the same number of rows, but {row_counts}")
         return rows

@@ -94,8 +94,8 @@ class ImageListSource(BlobSource):
         passes = positions // count
         out = np.empty(len(positions), np.int64)
         for current in range(int(passes[0]), int(passes[-1]) + 1):
-            chosen = passes == current
-            out[chosen] = self._order(current)[positions[chosen] % count]
+            in_pass = passes == current
+            out[in_pass] = self._order(current)[positions[in_pass] % count]
         return out
 
     def _draw_order(self, number: int) -> np.ndarray:

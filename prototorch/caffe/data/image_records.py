@@ -69,13 +69,13 @@ class ImageRecords:
 
     def _record(self, path: str, data: bytes, image: np.ndarray, label: int) -> bytes:
         ending = os.path.splitext(path)[1].removeprefix(".").lower()
-        wanted = ending if self.encode_type == "auto" else self.encode_type.lower()
-        if not wanted:
+        target_type = ending if self.encode_type == "auto" else self.encode_type.lower()
+        if not target_type:
             return encode_datum(image, label)
-        is_same = ending == wanted or (wanted == "jpg" and ending == "jpeg")
+        is_same = ending == target_type or (target_type == "jpg" and ending == "jpeg")
         if is_same and self.size is None and not self.is_gray:
             return encode_image_file(data, label)
-        return encode_image_file(encode_pixels(image, wanted, printable_path(path)), label)
+        return encode_image_file(encode_pixels(image, target_type, printable_path(path)), label)
 
 
 def encode_pixels(image: np.ndarray, ending: str, name: str = "the image") -> bytes:

@@ -62,14 +62,14 @@ def _to_array(image: Image.Image, image_format: str | None, mode: ColorMode, nam
         raise DataError(f"{name}: images of floating-point values are not supported")
     if mode == "unchanged":
         has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-        wanted = "L" if image.mode in ("1", "L") else "RGBA" if has_alpha else "RGB"
+        target_mode = "L" if image.mode in ("1", "L") else "RGBA" if has_alpha else "RGB"
     elif image.mode in ("1", "L") and mode == "gray":
-        wanted = "L"
+        target_mode = "L"
     else:
-        wanted = "RGB"
-    if wanted == "RGB" and image.mode == "P" and "transparency" in image.info:
+        target_mode = "RGB"
+    if target_mode == "RGB" and image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # Pillow warns otherwise
-    pixels = np.asarray(image if image.mode == wanted else image.convert(wanted))
+    pixels = np.asarray(image if image.mode == target_mode else image.convert(target_mode))
     if pixels.ndim == 2:
         return pixels[None].copy()
     if mode == "gray":

@@ -160,8 +160,8 @@ class LMDBReader(RecordDatabase):
         if (flags & ~BIG_DATA).any():
             raise DataError(f"{self.path}: holds named databases; Caffe's has one without a name")
         is_big = flags & BIG_DATA != 0
-        stored = np.where(is_big, 8, sizes)
-        if len(nodes) and (in_page + stored).max() > self._page_size:
+        sizes_in_page = np.where(is_big, 8, sizes)
+        if len(nodes) and (in_page + sizes_in_page).max() > self._page_size:
             raise self._damage(number, "has a value outside of it")
         offsets = number * self._page_size + in_page
         for i in np.flatnonzero(is_big).tolist():

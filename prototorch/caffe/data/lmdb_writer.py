@@ -87,10 +87,10 @@ class _TreeWriter:
         size = len(value)
         if size > _MAX_VALUE_BYTES:
             raise DataError(f"the value of {printable_key(key)} has {size:,} bytes; LMDB takes {_MAX_VALUE_BYTES:,}")
-        flags, stored = 0, value
+        flags, payload = 0, value
         if _NODE.size + len(key) + size > _MAX_NODE:
-            flags, stored = BIG_DATA, struct.pack("<Q", self.add_overflow(value))
-        node = _NODE.pack(size & 0xFFFF, size >> 16, flags, len(key)) + key + stored
+            flags, payload = BIG_DATA, struct.pack("<Q", self.add_overflow(value))
+        node = _NODE.pack(size & 0xFFFF, size >> 16, flags, len(key)) + key + payload
         node += b"\0" * (len(node) % 2)
         if self.num_bytes + 2 + len(node) > _PAGE_SIZE:
             self.flush_leaf()

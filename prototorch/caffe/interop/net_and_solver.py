@@ -37,9 +37,9 @@ def read_net_and_solver(path: str | os.PathLike[str]) -> tuple[Message, Message 
     if name is None:
         fail_at("The solver names no net: it needs one of net, train_net, net_param, train_net_param.", solver.span)
     with located(solver.field_span(name)):
-        found = FileSearch((folder, *_parents(folder))).find(solver[name], "net")
-    net = _with_state(read_named_net(found, solver[name], solver.field_span(name)), solver)
-    return net, solver, (str(found.parent), folder)
+        net_path = FileSearch((folder, *_parents(folder))).find(solver[name], "net")
+    net = _with_state(read_named_net(net_path, solver[name], solver.field_span(name)), solver)
+    return net, solver, (str(net_path.parent), folder)
 
 
 def _with_state(net: Message, solver: Message) -> Message:

@@ -49,16 +49,16 @@ def caffe_document(
         return None
     if kind == "solver" and not allow_solver:
         raise FileError(f"{name}: is a solver of Caffe, not a net: {_HINTS[kind]}")
-    given = dict(params or {})
-    shapes = {blob: tuple(shape) for blob, shape in dict(given.pop("input_shapes", {})).items()}
-    if given:
-        raise UsageError(f"{name}: a net of Caffe has no param {next(iter(given))!r}; it takes input_shapes")
-    stated, kept = parse_shape_settings(settings)
+    remaining = dict(params or {})
+    shapes = {blob: tuple(shape) for blob, shape in dict(remaining.pop("input_shapes", {})).items()}
+    if remaining:
+        raise UsageError(f"{name}: a net of Caffe has no param {next(iter(remaining))!r}; it takes input_shapes")
+    stated, field_settings = parse_shape_settings(settings)
     shapes |= stated
     message, _, folders = read_net_and_solver(name)
     caffe = translate_prediction(message, shapes, folders)[0]
     document = Document(tuple(net_fields(caffe.net)))
-    return apply_overrides(document, kept, Report() if report is None else report), caffe
+    return apply_overrides(document, field_settings, Report() if report is None else report), caffe
 
 
 def read_prediction_net(

@@ -25,14 +25,14 @@ def match_caffe_net(net: CaffeNet, file: WeightFile) -> Match:
 
     Shared weights are read where the file has them, last of their owner. Nothing has been read or changed yet.
     """
-    stored = {layer.name: layer for layer in file.layers}
+    stored_layers = {layer.name: layer for layer in file.layers}
     params = {(param.layer, param.index): param for param in reversed(net.params)}
     assignments: dict[tuple[str, ...], Assignment] = {}
     missing: dict[str, None] = {}
     mismatched: list[Mismatch] = []
     used: set[str] = set()
     for layer in _first_of_each_name(net):
-        blobs = stored.get(layer.name, StoredLayer(layer.name, "", ())).weights
+        blobs = stored_layers.get(layer.name, StoredLayer(layer.name, "", ())).weights
         by_index = {int(name.rpartition("/")[2]): name for name in blobs}
         for param in layer.params:
             name = by_index.get(param.index)
@@ -47,13 +47,13 @@ def match_caffe_net(net: CaffeNet, file: WeightFile) -> Match:
             transform = owner.layout.transform
             if owner.shape != param.shape:
                 transform = Chain((ReshapeArray(owner.shape, param.shape), transform))
-            fitted = fitted_transform(transform, (file.arrays[name],), (param.shape,))
-            if fitted is None:
+            fitting = fitted_transform(transform, (file.arrays[name],), (param.shape,))
+            if fitting is None:
                 mismatched += [
                     Mismatch(w, name, file.arrays[name].shape, param.shape, param.shape) for w in param.weights
                 ]
             elif param.owner is None or param.weights not in assignments:
-                assignments[param.weights] = Assignment(param.weights, (name,), fitted)
+                assignments[param.weights] = Assignment(param.weights, (name,), fitting)
     for names in assignments:
         for name in names:
             missing.pop(name, None)

@@ -51,11 +51,11 @@ def prediction_layers(
     net = filter_net(net, "TEST", state["level"], state["stage"])
     _check_names(input_shapes, net)
     selection = _Selection(net)
-    kept = [index for index in range(len(net["layer"])) if index in selection.needed]
+    layer_indices = [index for index in range(len(net["layer"])) if index in selection.needed]
     if not selection.outputs:
         fail_at("The net has no layers that predict anything in the phase TEST.", net.span)
     layers = []
-    for index in kept:
+    for index in layer_indices:
         layer = net["layer"][index]
         if _is_data(layer) and layer["type"] != "DummyData":  # which tells its shapes itself
             layer = _as_input(layer, selection.read, input_shapes, folders)
@@ -123,12 +123,12 @@ class _Selection:
             return []
         count = 2 if layer["type"] == "ContrastiveLoss" else 1
         makers = [[self.net["layer"][i] for i in values.get(blob, ())] for blob in layer["bottom"]]
-        made = [
+        tops = [
             blob
             for blob, those in zip(layer["bottom"], makers, strict=True)
             if any(not _is_data(one) and one["type"] != "Input" for one in those)
         ]
-        return made[:count]
+        return tops[:count]
 
 
 def _as_input(
@@ -172,7 +172,7 @@ def _source_shapes(layer: Message, tops: Sequence[str], folders: Sequence[str]) 
 
 def _check_names(input_shapes: Mapping[str, Sequence[int]], net: Message) -> None:
     """A UsageError for a shape of a blob that no layer without bottoms makes."""
-    known = [blob for layer in net["layer"] if not layer["bottom"] for blob in layer["top"]]
+    input_names = [blob for layer in net["layer"] if not layer["bottom"] for blob in layer["top"]]
     for name in input_shapes:
-        if name not in known:
-            raise UsageError(f"input_shapes: the net has no input {name!r}; it has {', '.join(known) or 'none'}")
+        if name not in input_names:
+            raise UsageError(f"input_shapes: the net has no input {name!r}; it has {', '.join(input_names) or 'none'}")

@@ -25,17 +25,21 @@ def join_scale_layers(file: WeightFile, layers: Container[str]) -> WeightFile:
     layers: names of layers with weights in the net; a Scale layer that the net has itself stays as it is.
     """
     pairs = [pair for pair in _pairs(file) if pair[1].name not in layers]
-    renamed = {
+    new_names = {
         name: f"{norm.name}/{SCALE}/{name.rpartition('/')[2]}" for norm, scale in pairs for name in scale.weights
     }
-    if not renamed or set(renamed.values()) & file.arrays.keys():
+    if not new_names or set(new_names.values()) & file.arrays.keys():
         return file
-    joined = {norm.name: norm.weights + tuple(renamed[name] for name in scale.weights) for norm, scale in pairs}
-    gone = {scale.name for _, scale in pairs}
+    joined_weights = {
+        norm.name: norm.weights + tuple(new_names[name] for name in scale.weights) for norm, scale in pairs
+    }
+    scale_names = {scale.name for _, scale in pairs}
     stored_layers = [
-        replace(layer, weights=joined.get(layer.name, layer.weights)) for layer in file.layers if layer.name not in gone
+        replace(layer, weights=joined_weights.get(layer.name, layer.weights))
+        for layer in file.layers
+        if layer.name not in scale_names
     ]
-    arrays = {renamed.get(name, name): array for name, array in file.arrays.items()}
+    arrays = {new_names.get(name, name): array for name, array in file.arrays.items()}
     return replace(file, arrays=arrays, layers=tuple(stored_layers))
 
 

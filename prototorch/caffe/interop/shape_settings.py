@@ -30,13 +30,13 @@ def parse_shape_settings(settings: Sequence[str]) -> tuple[dict[str, tuple[int, 
     params, others = parse_overrides(settings)
     if params:
         raise UsageError(f"--set {next(iter(params))}: a net of Caffe has no params; layer.field=value sets a field")
-    shapes, kept = {}, []
+    shapes, other_settings = {}, []
     for setting in others:
         if len(setting.path) == 2 and setting.path[1] == "shape" and isinstance(setting.value, ListValue):
             shapes[setting.path[0]] = input_sizes(setting.path[0], to_python_value(setting.value))
         else:
-            kept.append(setting)
-    return shapes, kept
+            other_settings.append(setting)
+    return shapes, other_settings
 
 
 def shape_settings(settings: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -103,14 +103,14 @@ def file_of_hdf5(layout: HDF5Layout) -> WeightFile:
         else:
             layers.setdefault(match[2], {})[int(match[3])] = path
     arrays = {}
-    stored = []
+    stored_layers = []
     for layer, blobs in layers.items():
         for index in sorted(blobs):
             dataset = layout.datasets[blobs[index]]
             read = partial(_read_number, layout, blobs[index])
             arrays[f"{layer}/{index}"] = StoredArray(dataset.shape, np.dtype(dataset.dtype).name, read)
-        stored.append(StoredLayer(layer, "", tuple(f"{layer}/{index}" for index in sorted(blobs))))
-    return WeightFile(layout.path, "Caffe HDF5", "caffe", arrays, tuple(stored), skipped=skipped)
+        stored_layers.append(StoredLayer(layer, "", tuple(f"{layer}/{index}" for index in sorted(blobs))))
+    return WeightFile(layout.path, "Caffe HDF5", "caffe", arrays, tuple(stored_layers), skipped=skipped)
 
 
 def _read_number(layout: HDF5Layout, path: str) -> np.ndarray:

@@ -93,9 +93,9 @@ class _Decoder:
                 return [_to_float(value, field.type)]
             return [value] if field.is_message else self.scalars(field, [value])
         if wire_type == BYTES and field.is_repeated and expected == VARINT:
-            packed = read_varints(value, MAX_VALUES - self.num_values)
-            self.num_values += len(packed)
-            return self.scalars(field, packed)
+            varints = read_varints(value, MAX_VALUES - self.num_values)
+            self.num_values += len(varints)
+            return self.scalars(field, varints)
         if wire_type == BYTES and field.is_repeated and expected == FIXED32 and not len(value) % 4:
             self.num_values += len(value) // 4
             return [float(element) for element in np.frombuffer(value, "<f4")]
@@ -117,11 +117,11 @@ class _Decoder:
         """Integers, words and texts of a field; values that an enum does not have are left out, and counted."""
         if field.is_enum:
             names = {number: name for name, number in enum_type(field.type).values.items()}
-            known = [names[value] for value in values if value in names]
+            valid = [names[value] for value in values if value in names]
             for value in values:
                 if value not in names:
                     self.skip(f"{field.type} value {value if value < 1 << 63 else value - (1 << 64)}")
-            return known
+            return valid
         if field.type == "string":
             return [_to_text(value, field.name) for value in values]
         if field.type == "bool":
@@ -148,8 +148,8 @@ def _join_arrays(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _to_float(bits: int, type_name: str) -> float:
-    packed = struct.pack("<I", bits) if type_name == "float" else struct.pack("<Q", bits)
-    return float(struct.unpack("<f" if type_name == "float" else "<d", packed)[0])
+    raw = struct.pack("<I", bits) if type_name == "float" else struct.pack("<Q", bits)
+    return float(struct.unpack("<f" if type_name == "float" else "<d", raw)[0])
 
 
 def _to_integer(value: int, type_name: str) -> int:

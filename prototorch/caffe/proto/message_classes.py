@@ -94,9 +94,9 @@ class MessageDescriptor:
 def wrap_message(message: Message) -> Any:
     """The object of its class that holds this message itself, no copy."""
     cls = message_class(message.type.name)
-    made = cls.__new__(cls)
-    made.bind_message(message, None)
-    return made
+    wrapper = cls.__new__(cls)
+    wrapper.bind_message(message, None)
+    return wrapper
 
 
 @cache

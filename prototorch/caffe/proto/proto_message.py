@@ -99,8 +99,8 @@ class ProtoMessage:
         if field.is_repeated or field.is_message:
             how = "extend or append" if field.is_repeated else "CopyFrom"
             raise AttributeError(f"the field {name!r} of {self.type_name} is not assigned to; use its {how}")
-        stored = from_python(field, value)
-        self._own()[name] = stored
+        stored_value = from_python(field, value)
+        self._own()[name] = stored_value
 
     def HasField(self, name: str) -> bool:
         """Whether a field is set. Raises ValueError for a repeated field, and for one that does not exist."""
@@ -163,9 +163,9 @@ class ProtoMessage:
     @classmethod
     def FromString(cls, data: bytes) -> Self:
         """The message that the bytes hold. Raises ProtobufError."""
-        made = cls()
-        made.ParseFromString(data)
-        return made
+        message = cls()
+        message.ParseFromString(data)
+        return message
 
     def ByteSize(self) -> int:
         """The number of bytes of the binary form."""
@@ -193,9 +193,9 @@ class ProtoMessage:
     __hash__ = None  # type: ignore[assignment]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        made = type(self)()
-        made.CopyFrom(self)
-        return made
+        copy = type(self)()
+        copy.CopyFrom(self)
+        return copy
 
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self.message.type.fields]

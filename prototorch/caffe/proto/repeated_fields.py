@@ -108,10 +108,10 @@ class RepeatedMessages(Sequence[Any]):
 
     def add(self, **values: Any) -> Any:
         """Append a new message with these fields, and return it."""
-        made = self._wrap(Message(self._field.type))
-        made.assign(values)
-        self._message(True).set(self._field.name, made.message)
-        return made
+        element = self._wrap(Message(self._field.type))
+        element.assign(values)
+        self._message(True).set(self._field.name, element.message)
+        return element
 
     def append(self, value: Any) -> None:
         """Append a copy of a message."""

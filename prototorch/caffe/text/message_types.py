@@ -109,11 +109,11 @@ def _tables() -> tuple[dict[str, MessageType], dict[str, EnumType]]:
 def _parse_field(message: str, text: str, enums: dict[str, EnumType]) -> MessageField:
     match = _FIELD.fullmatch(" ".join(text.split()))
     assert match is not None, text
-    number, name, type_name, mark, packed, default = match.groups()
+    number, name, type_name, mark, packed_mark, default = match.groups()
     inner = f"{message}.{type_name}"
     type_name = inner if inner in enums else type_name
     value = None if mark == "*" else _parse_default(type_name, default, enums)
-    return MessageField(int(number), name, type_name, mark == "*", mark == "!", packed is not None, value)
+    return MessageField(int(number), name, type_name, mark == "*", mark == "!", packed_mark is not None, value)
 
 
 def _parse_default(type_name: str, text: str | None, enums: dict[str, EnumType]) -> Any:

@@ -34,22 +34,23 @@ def _input_shapes(net: Message) -> list[Message]:
     """The shapes of a net's inputs; none where the net gives none."""
     inputs, shapes, dims = net["input"], net["input_shape"], net["input_dim"]
     count, field, each = len(inputs), "input_shape" if shapes else "input_dim", 1 if shapes else _AXES
-    given = len(shapes) or len(dims)
-    if 0 < given < each * count:
+    num_fields = len(shapes) or len(dims)
+    if 0 < num_fields < each * count:
         hint = "" if shapes else " Use input_shape for an input that has not 4 axes."
         fail_at(
-            f"The net has {given} {field} fields; its {count} inputs need {each * count}.{hint}", net.field_span(field)
+            f"The net has {num_fields} {field} fields; its {count} inputs need {each * count}.{hint}",
+            net.field_span(field),
         )
     if shapes:
         return [shape.copy() for shape in shapes[:count]]
     spans = [net.field_span("input_dim", i) for i in range(len(dims))]
-    made = []
+    input_shapes = []
     for first in range(0, min(len(dims), _AXES * count), _AXES):
         shape = Message("BlobShape", span=spans[first])
         for index in range(first, first + _AXES):
             shape.set("dim", dims[index], spans[index])
-        made.append(shape)
-    return made
+        input_shapes.append(shape)
+    return input_shapes
 
 
 def upgrade_batch_norms(net: Message) -> Message:

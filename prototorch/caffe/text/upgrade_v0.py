@@ -86,11 +86,11 @@ def upgrade_v0_net(net: Message) -> Message:
 def _merge_padding(net: Message) -> list[Message]:
     """The layers without padding layers; who read one reads its bottom, with its pad."""
     makers: dict[str, Message | None] = dict.fromkeys(net["input"])
-    kept = []
+    layers = []
     for layer in net["layers"]:
         new = layer.copy()
         if layer["layer"]["type"] != "padding":
-            kept.append(new)
+            layers.append(new)
         for index, blob in enumerate(layer["bottom"]):
             if blob not in makers:
                 fail_at(
@@ -104,7 +104,7 @@ def _merge_padding(net: Message) -> list[Message]:
                 new["layer"].set("pad", maker["layer"]["pad"], maker["layer"].field_span("pad"))
                 new["bottom"][index] = maker["bottom"][0]
         makers.update(dict.fromkeys(layer["top"], layer))
-    return kept
+    return layers
 
 
 def _check_padding(layer: Message, padding: Message) -> None:

@@ -80,7 +80,7 @@ def _import_options(
     shapes: tuple[str, ...], fixed: tuple[str, ...], batch_axis: int | None, weights: str | None
 ) -> dict[str, Any]:
     """What the importer of a whole model gets; what is not given is left out."""
-    given = {
+    options = {
         "input_shapes": {name: [int(n) for n in numbers] for name, numbers in _numbers("--input-shape", shapes)},
         "fixed_inputs": {
             name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in _numbers("--fixed-input", fixed)
@@ -88,7 +88,7 @@ def _import_options(
         "batch_axis": batch_axis,
         "weights": weights,
     }
-    return {name: value for name, value in given.items() if value not in (None, {})}
+    return {name: value for name, value in options.items() if value not in (None, {})}
 
 
 def _numbers(flag: str, options: tuple[str, ...]) -> Iterator[tuple[str, list[float]]]:

@@ -78,27 +78,27 @@ def mean(database: str, output: str | None, as_json: bool, is_forced: bool) -> N
 def show(database: str, as_json: bool) -> None:
     """See `prototorch.cli.commands.data`."""
     with open_database(_existing(database)) as records:
-        found, format_name = summarize_database(records), records.format
+        summary, format_name = summarize_database(records), records.format
     if as_json:
-        shapes = [{"shape": list(shape), "records": count} for shape, count in found.shapes.most_common()]
-        labels = {str(label): count for label, count in sorted(found.labels.items())}
-        print_json({"format": format_name, "records": found.num_records, "encoded": found.num_encoded,
-                    "bytes": found.num_bytes, "shapes": shapes, "labels": labels})  # fmt: skip
+        shapes = [{"shape": list(shape), "records": count} for shape, count in summary.shapes.most_common()]
+        labels = {str(label): count for label, count in sorted(summary.labels.items())}
+        print_json({"format": format_name, "records": summary.num_records, "encoded": summary.num_encoded,
+                    "bytes": summary.num_bytes, "shapes": shapes, "labels": labels})  # fmt: skip
         return
     click.echo(
-        f"{printable_path(database)}: {format_name}, {found.num_records:,} records, {found.num_bytes:,} bytes, "
-        f"{found.num_encoded:,} of them image files"
+        f"{printable_path(database)}: {format_name}, {summary.num_records:,} records, {summary.num_bytes:,} bytes, "
+        f"{summary.num_encoded:,} of them image files"
     )
-    if found.num_records:
-        click.echo(f"keys      {escape_line(found.first_key)} to {escape_line(found.last_key)}")
-    for shape, count in found.shapes.most_common(_MAX_SHOWN):
+    if summary.num_records:
+        click.echo(f"keys      {escape_line(summary.first_key)} to {escape_line(summary.last_key)}")
+    for shape, count in summary.shapes.most_common(_MAX_SHOWN):
         click.echo(f"{' x '.join(map(str, shape)):>16}  {count:,} images")
-    if len(found.shapes) > _MAX_SHOWN:
-        click.echo(f"{'':>16}  and {len(found.shapes) - _MAX_SHOWN:,} more shapes")
-    for label, count in sorted(found.labels.items())[:_MAX_SHOWN]:
+    if len(summary.shapes) > _MAX_SHOWN:
+        click.echo(f"{'':>16}  and {len(summary.shapes) - _MAX_SHOWN:,} more shapes")
+    for label, count in sorted(summary.labels.items())[:_MAX_SHOWN]:
         click.echo(f"{f'label {label}':>16}  {count:,} images")
-    if len(found.labels) > _MAX_SHOWN:
-        click.echo(f"{'':>16}  and {len(found.labels) - _MAX_SHOWN:,} more labels")
+    if len(summary.labels) > _MAX_SHOWN:
+        click.echo(f"{'':>16}  and {len(summary.labels) - _MAX_SHOWN:,} more labels")
 
 
 def _existing(database: str) -> Path:

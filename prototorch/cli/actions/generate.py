@@ -31,7 +31,7 @@ def run(
     results = []
     for prompt in prompts or ("",):
         begin = prompt if len(model.net.inputs) == 1 else ""
-        shown, ids = begin, list[int]()
+        printed_text, ids = begin, list[int]()
         if not as_json:
             click.echo(escape_controls(begin), nl=False)
         for token in generate_ids(model, prompt, length, temperature=temperature, top_k=top_k, seed=seed):
@@ -39,10 +39,10 @@ def run(
             separator = " " if begin and not begin[-1].isspace() and tokenizers[-1].separates_words else ""
             text = begin + separator + tokenizers[-1].decode(ids)
             if not as_json:
-                click.echo(escape_controls(text[len(shown) :]), nl=False)
-            shown = text
+                click.echo(escape_controls(text[len(printed_text) :]), nl=False)
+            printed_text = text
         if not as_json:
             click.echo()
-        results.append({"prompt": prompt, "text": shown[len(begin) :]})
+        results.append({"prompt": prompt, "text": printed_text[len(begin) :]})
     if as_json:
         print_json(results)

@@ -46,17 +46,17 @@ def run(
                 graphs[record.name] = describe_graph(graph)
 
         with observe_passes(observe):
-            described = describe_plan(open_model(file, add_device_overrides(overrides, threads)), phase, batch)
+            plan_description = describe_plan(open_model(file, add_device_overrides(overrides, threads)), phase, batch)
         if after is not None:
             if after not in graphs:
-                raise UsageError(f"the pass {after} does not run for {described.title}; see --passes")
-            _print(graphs[after], [f"{described.title}, after {after}", *format_graph(graphs[after])], as_json)
+                raise UsageError(f"the pass {after} does not run for {plan_description.title}; see --passes")
+            _print(graphs[after], [f"{plan_description.title}, after {after}", *format_graph(graphs[after])], as_json)
         elif passes:
-            _print([asdict(r) for r in records], [described.title, *format_passes(records)], as_json)
+            _print([asdict(r) for r in records], [plan_description.title, *format_passes(records)], as_json)
         else:
-            _print(described.as_dict(), described.lines(), as_json)
+            _print(plan_description.as_dict(), plan_description.lines(), as_json)
         return
-    for name, given in (
+    for name, option in (
         ("after", after),
         ("passes", passes or None),
         ("phase", phase),
@@ -64,7 +64,7 @@ def run(
         ("threads", threads),
         ("json", as_json or None),
     ):
-        if given is not None:
+        if option is not None:
             raise UsageError(f"--{name} belongs to --plan")
     path = find_model_file(file)
     if expanded or overrides or is_saved(path):

@@ -37,8 +37,8 @@ def list_weight_sets(model: str | None = None, as_json: bool = False) -> None:
     if model is not None and model not in models:
         raise UsageError(f"no weights of a model {model!r} are published.{did_you_mean(model, models)}")
     rows = [_set_row(one) for one in sets if model in (None, one.model)]
-    known = {_path_of_set(one) for one in sets}
-    others = [] if model else [(path, record) for path, record in cached_files() if path not in known]
+    paths_of_sets = {_path_of_set(one) for one in sets}
+    others = [] if model else [(path, record) for path, record in cached_files() if path not in paths_of_sets]
     if as_json:
         files = [{"path": str(path), "address": record.address if record else None} for path, record in others]
         print_json({"folder": str(weights_folder()), "sets": rows, "other_files": files})
@@ -129,9 +129,9 @@ def show(file: str, as_json: bool) -> None:
 
 
 def _array_row(file: WeightFile, name: str) -> tuple[dict[str, Any], ArrayStatistics]:
-    stored = file.arrays[name]
-    same = [other for other, one in file.arrays.items() if stored.storage is not None and one.storage == stored.storage]
-    row = {"name": name, "shape": list(stored.shape), "dtype": stored.dtype}
+    array = file.arrays[name]
+    same = [other for other, one in file.arrays.items() if array.storage is not None and one.storage == array.storage]
+    row = {"name": name, "shape": list(array.shape), "dtype": array.dtype}
     if len(same) > 1:
         row["shares_elements_with"] = [other for other in same if other != name]
     return row, array_statistics(file[name])
@@ -194,12 +194,12 @@ def _find(name: str) -> tuple[Path, WeightSet | None]:
     if "://" in name:
         return path_of_address(name), None
     files = [path for path, _ in cached_files()]
-    named = [path for path in files if name in (path.name, str(path), os.path.relpath(path, weights_folder()))]
-    if len(named) == 1:
-        return named[0], next((one for one in sets if _path_of_set(one) == named[0]), None)
-    if named:
+    matches = [path for path in files if name in (path.name, str(path), os.path.relpath(path, weights_folder()))]
+    if len(matches) == 1:
+        return matches[0], next((one for one in sets if _path_of_set(one) == matches[0]), None)
+    if matches:
         raise UsageError(
-            f"{name!r} is the name of {len(named)} downloaded files; give the path of one: {named[0]}, ..."
+            f"{name!r} is the name of {len(matches)} downloaded files; give the path of one: {matches[0]}, ..."
         )
-    known = [*(one.name for one in sets), *(path.name for path in files)]
-    raise UsageError(f"{name!r} is no file, no weight set and no address.{did_you_mean(name, known)}")
+    known_names = [*(one.name for one in sets), *(path.name for path in files)]
+    raise UsageError(f"{name!r} is no file, no weight set and no address.{did_you_mean(name, known_names)}")

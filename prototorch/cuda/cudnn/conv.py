@@ -103,20 +103,20 @@ def _cudnn_weight_grad(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> GraphK
     x, g, dw = *ins, outs[0]
     if not _is_supported(attrs, x, g):
         return None
-    extra_dims, computed = _extra_spatial_dims(attrs), Spec(dw.shape, x.dtype)
+    extra_dims, result_spec = _extra_spatial_dims(attrs), Spec(dw.shape, x.dtype)
     tensors = (
         ("x", conv_tensor_desc(x, extra_dims)),
         ("g", conv_tensor_desc(g, extra_dims)),
-        ("dw", conv_tensor_desc(computed, extra_dims)),
+        ("dw", conv_tensor_desc(result_spec, extra_dims)),
     )
     request = GraphDesc("conv_weight_grad", tensors, ("dw",), _conv_attrs(attrs))
-    if computed.dtype == dw.dtype:
+    if result_spec.dtype == dw.dtype:
         return make_graph_kernel(request, ins, {"x": InputArg(0), "g": InputArg(1), "dw": OutputArg(0)})
     if get_context(current_device()) is None:
         return None
-    gradient = current_device().empty(computed.shape, computed.dtype)
+    gradient = current_device().empty(result_spec.shape, result_spec.dtype)
     cast = elementwise_launches(
-        (("cast", (("in", 0),), (("dtype", dw.dtype),)),), (("node", 0, 0),), (computed,), (dw,)
+        (("cast", (("in", 0),), (("dtype", dw.dtype),)),), (("node", 0, 0),), (result_spec,), (dw,)
     )
     if cast is None:
         return None

@@ -83,14 +83,14 @@ def _backward_sequence(
     rows, width = geometry.steps * geometry.samples, geometry.gates * geometry.units
     previous_states = device.empty((rows, geometry.units), geometry.x.dtype)
     p, dp = (device.empty((rows, width), geometry.x.dtype) for _ in range(2))
-    turned = device.empty((width, geometry.units), geometry.x.dtype)
+    u_transposed = device.empty((width, geometry.units), geometry.x.dtype)
     all_states = geometry.mask + geometry.masked  # the index of the first state after each step among the inputs
     output_grad, total = all_states + geometry.states, rows * geometry.units
     counts = geometry.index(total), geometry.index(geometry.samples)
     boundary = InputArg(geometry.first), InputArg(all_states), previous_states
     sequence.steps.append(grid_stride_launch(text, "shift_states", total, *counts, *boundary))
     sequence.add_kernel(gate_product, (previous_states, InputArg(1)), (p,))
-    args = geometry.index(u.size), InputArg(1), turned
+    args = geometry.index(u.size), InputArg(1), u_transposed
     sequence.steps.append(grid_stride_launch(text, "transpose_weights", u.size, *args))
     states = [
         a
@@ -102,7 +102,7 @@ def _backward_sequence(
             OutputArg(2 + geometry.biased + j),
         )
     ]
-    rest = InputArg(output_grad), turned, OutputArg(0), dp
+    rest = InputArg(output_grad), u_transposed, OutputArg(0), dp
     sequence.steps.append(geometry.launch(text, "recurrent_backward", InputArg(0), p, *geometry.extra, *states, *rest))
     sequence.add_kernel(weights, (previous_states, dp), (OutputArg(1),))
     if bias is not None:

@@ -103,13 +103,13 @@ def select_form(product: MatrixProduct, context: CudnnContext) -> tuple[GraphDes
             return split, ("a", "b", "y")
     if product.result_dtype not in (None, product.dtype):
         return None
-    chosen: GraphDesc | None = None
+    best: GraphDesc | None = None
     for desc in _conv_forms(product, is_large):
         plan = context.get_plan(desc, may_measure=False)
         if plan is not None and plan.heuristic_engine.has_clusters:
             return desc, OPERANDS[product.kind]
-        chosen = chosen or (None if plan is None else desc)
-    return None if chosen is None else (chosen, OPERANDS[product.kind])
+        best = best or (None if plan is None else desc)
+    return None if best is None else (best, OPERANDS[product.kind])
 
 
 def _needs_split(product: MatrixProduct, multiprocessors: int) -> bool:

@@ -57,9 +57,9 @@ def _normal_numbers(dtype: str, seed: int) -> np.ndarray:
 def _fill(device: CudaDevice, array: Any, pattern: np.ndarray) -> None:
     """Fill an array of bytes with a pattern: its first period from the host, the rest by copies on the device."""
     size = prod(array.shape)
-    done = min(len(pattern), size)
-    device.overwrite(array[:done], np.ascontiguousarray(pattern[:done]))
-    while done < size:
-        count = min(done, size - done)
-        device.copy_on_device(array[done : done + count], array[:count])
-        done += count
+    filled_size = min(len(pattern), size)
+    device.overwrite(array[:filled_size], np.ascontiguousarray(pattern[:filled_size]))
+    while filled_size < size:
+        count = min(filled_size, size - filled_size)
+        device.copy_on_device(array[filled_size : filled_size + count], array[:count])
+        filled_size += count

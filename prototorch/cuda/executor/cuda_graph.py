@@ -77,18 +77,18 @@ class CudaGraphExecutor:
 
     def _bind_steps(self) -> list[LaunchRecord]:
         """All pieces of a step in their order; a condition of an update is one of the flags of the loss check."""
-        steps, cut, check = self.plan.steps, self.plan.first_update, self.loss_check
-        launches = [_launch_record(*self._prepare_step(step)) for step in steps[:cut]]
+        steps, first_update, check = self.plan.steps, self.plan.first_update, self.loss_check
+        launches = [_launch_record(*self._prepare_step(step)) for step in steps[:first_update]]
         if check is not None:
             launches.append(self._loss_check_launch(check))
-        bound = [(step, *self._prepare_step(step)) for step in steps[cut:]]
+        prepared = [(step, *self._prepare_step(step)) for step in steps[first_update:]]
         if check is not None:
-            for step, kernel, _, _ in bound:
+            for step, kernel, _, _ in prepared:
                 names = {b.name for b in step.outputs if b.memory == "state"}
                 if names or not step.outputs:
                     unguarded = names and not names & self.plan.guarded_states
                     kernel.condition = "all_finite" if unguarded else "apply_updates"
-        for kernel, ins, outs in self.backend.fuse_updates([(kernel, ins, outs) for _, kernel, ins, outs in bound]):
+        for kernel, ins, outs in self.backend.fuse_updates([(kernel, ins, outs) for _, kernel, ins, outs in prepared]):
             if check is not None and kernel.condition:
                 kernel = kernel.make_conditional(getattr(check, kernel.condition))
             launches.append(_launch_record(kernel, ins, outs))
@@ -226,9 +226,9 @@ class CudaGraphExecutor:
 
     def _time_launches(self, inputs: Mapping[str, Any]) -> list[tuple[LaunchRecord, float]]:
         device = self.device
-        copied = device.create_event(timing=True), device.create_event(timing=True)
+        copy_events = device.create_event(timing=True), device.create_event(timing=True)
         self.states.push()
-        self._staging(inputs, copied)
+        self._staging(inputs, copy_events)
         marks = [device.create_event(timing=True) for _ in range(len(self.launches) + 1)]
         device.record_event(marks[0], device.compute_stream)
         for record, mark in zip(self.launches, marks[1:], strict=True):
@@ -236,7 +236,7 @@ class CudaGraphExecutor:
             device.record_event(mark, device.compute_stream)
         self.states.mark_written(self.plan.written_states)
         device.synchronize_event(marks[-1])
-        prefetch = LaunchRecord("prefetch", "inputs", "forward", lambda: None), device.elapsed_ms(*copied)
+        prefetch = LaunchRecord("prefetch", "inputs", "forward", lambda: None), device.elapsed_ms(*copy_events)
         spans = zip(self.launches, marks, marks[1:], strict=False)
         return [prefetch, *((record, device.elapsed_ms(begin, end)) for record, begin, end in spans)]
 

@@ -24,10 +24,10 @@ def candidate_enabled(name: str) -> bool:
     """Whether a candidate is chosen. Read when a kernel is prepared. Raises BackendError where the variable names a
     candidate that does not exist."""
     assert name in CANDIDATES, name
-    chosen = {part.strip() for part in os.environ.get(ENV_VAR, "").split(",") if part.strip()}
-    unknown = chosen - CANDIDATES.keys() - {"all"}
+    enabled = {part.strip() for part in os.environ.get(ENV_VAR, "").split(",") if part.strip()}
+    unknown = enabled - CANDIDATES.keys() - {"all"}
     if unknown:
         raise BackendError(
             f"{ENV_VAR}: expected names from {', '.join(sorted(CANDIDATES))}, or all; got {', '.join(sorted(unknown))}"
         )
-    return bool(chosen & {name, "all"})
+    return bool(enabled & {name, "all"})

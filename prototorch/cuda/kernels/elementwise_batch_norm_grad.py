@@ -112,7 +112,7 @@ def _gradient_sums_source(
         for i, (n, s) in enumerate(ins)
     ]
     inner = " ".join([*load, *lines, *(f"put(r{i}.v[j], {n});" for i, n in enumerate(names))])
-    made = " ".join(f"XS r{i};" for i in range(len(outs)))
+    registers = " ".join(f"XS r{i};" for i in range(len(outs)))
     store = " ".join(f"*(XS*)(out{i} + at) = r{i};" for i in range(len(outs)))
     return f"""
 KERNEL grads_then_last(index rows, index chunks, index chunk, const V* mean, {", ".join(args)}, A* part) {{
@@ -136,7 +136,7 @@ KERNEL grads_then_last(index rows, index chunks, index chunk, const V* mean, {",
                 #pragma unroll
                 for (int u = 0; u < ROWS_AHEAD_OF_SEVERAL; u++) if (r + u * t.groups < end) {{
                     const index at = (r + u * t.groups) * C + c;
-                    {made}
+                    {registers}
                     #pragma unroll
                     for (int j = 0; j < PACK; j++) {{
                         {inner}

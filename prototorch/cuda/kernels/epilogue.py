@@ -119,15 +119,15 @@ def build_epilogue(
             return ("in", operand_index[ref[1]])
         return ("node", ref[1] - 1, *ref[2:]) if ref[0] == "node" else ref
 
-    remaining = tuple((name, tuple(map(renumber, refs)), given) for name, refs, given in program[1:])
+    remaining = tuple((name, tuple(map(renumber, refs)), operands) for name, refs, operands in program[1:])
     other_outputs = [k for k, r in enumerate(results) if r != first]
-    given = (outs[output_index], *(ins[i] for i in read)), tuple(outs[k] for k in other_outputs)
+    operands = (outs[output_index], *(ins[i] for i in read)), tuple(outs[k] for k in other_outputs)
     ends = tuple(renumber(results[k]) for k in other_outputs)
     group = {"program": remaining, "outputs": ends}
     sequence = (
-        elementwise_launches(remaining, ends, *given)
-        or elementwise_channel_sum(*given, group)
-        or elementwise_batch_norm_grad(*given, group)
+        elementwise_launches(remaining, ends, *operands)
+        or elementwise_channel_sum(*operands, group)
+        or elementwise_batch_norm_grad(*operands, group)
     )
     if sequence is None:
         return None
@@ -141,6 +141,6 @@ def build_epilogue(
         return rebound.get(a, a) if isinstance(a, InputArg | OutputArg) else a
 
     launches = (replace(launch, args=tuple(map(rebind, launch.args))) for launch in sequence.launches)
-    bound = LaunchSequence(*launches, workspace_bytes=sequence.workspace_bytes)
-    bound.layouts = tuple(s.layout for s in ins)
-    return GroupEpilogue(result, output_index, bound)
+    epilogue_launches = LaunchSequence(*launches, workspace_bytes=sequence.workspace_bytes)
+    epilogue_launches.layouts = tuple(s.layout for s in ins)
+    return GroupEpilogue(result, output_index, epilogue_launches)

@@ -47,8 +47,8 @@ def _trace_formula(
     keep = arrays.value(TracedScalar(module, "keep", "bool")) if masked else None
 
     def step(*_: Any) -> Any:
-        made = formula(*values.values())
-        return made if keep is None else where(keep, made, values["s"])
+        values_of_step = formula(*values.values())
+        return values_of_step if keep is None else where(keep, values_of_step, values["s"])
 
     with use_interpreter(arrays):
         if not inputs_to_differentiate:
@@ -67,8 +67,8 @@ def _load_lines(kind: str, names: tuple[str, ...], masked: bool) -> list[str]:
         "p0": "p[pat]) + get(bias[u]", "p1": "p[pat + UNITS]) + get(bias[UNITS + u]",
         "p2": "q[e]) + get(bias[2 * UNITS + u]",
     }  # fmt: skip
-    made = [f"const {kind} {name} = get({places[name]});" for name in names]
-    return [*made, *(["const bool keep = mask[b * STEPS + t];"] if masked else [])]
+    lines = [f"const {kind} {name} = get({places[name]});" for name in names]
+    return [*lines, *(["const bool keep = mask[b * STEPS + t];"] if masked else [])]
 
 
 @lru_cache(maxsize=64)
@@ -83,13 +83,13 @@ def gru_source(
     reset, new = _gru_formulas(activation, gate)
     try:
         left, made_left = _trace_formula(reset, RESET, dtype, False)
-        step, made = _trace_formula(new, NEW, dtype, masked)
+        step, new_values = _trace_formula(new, NEW, dtype, masked)
         back_left, d_left = _trace_formula(reset, RESET, dtype, False, ("x1", "s"))
         back, d = _trace_formula(new, NEW, dtype, masked, ("x0", "x2", "s"))
     except UntraceableError:
         return None
     kind = "double" if dtype == "float64" else "float"
-    joined = "\n        ".join
+    join_lines = "\n        ".join
     mask = ", const bool* mask" if masked else ""
     place = """const index b = e / UNITS, u = e % UNITS, pat = b * 2 * UNITS + u;
         const index xat = (b * STEPS + t) * 3 * UNITS + u;"""
@@ -116,17 +116,17 @@ KERNEL left(index n, index samples, index from, u32 turned, const X* x, const X*
         const index u = e % UNITS, row = e / UNITS, pat = row * 2 * UNITS + u, place = row / samples;
         const index t = turned ? from - place : from + place;
         const index xat = (row % samples * STEPS + t) * 3 * UNITS + u;
-        {joined([*_load_lines(kind, RESET, False), *left, f"put(out[e], {made_left[0]});"])}
+        {join_lines([*_load_lines(kind, RESET, False), *left, f"put(out[e], {made_left[0]});"])}
     }}
 }}
 KERNEL step(index n, index t, index place, const X* x, const X* p, const X* q, const X* bias{mask}, const X* old,
             X* now, X* all, X* last) {{
     EACH(e, n) {{
         {place}
-        {joined([*_load_lines(kind, NEW, masked), *step])}
-        put(all[(b * STEPS + place) * UNITS + u], {made[0]});
-        put(now[e], {made[0]});
-        if (place == STEPS - 1) put(last[e], {made[0]});
+        {join_lines([*_load_lines(kind, NEW, masked), *step])}
+        put(all[(b * STEPS + place) * UNITS + u], {new_values[0]});
+        put(now[e], {new_values[0]});
+        if (place == STEPS - 1) put(last[e], {new_values[0]});
     }}
 }}
 KERNEL back(index n, index t, index place, u32 carried, const X* x, const X* p, const X* q, const X* bias{mask},
@@ -134,7 +134,7 @@ KERNEL back(index n, index t, index place, u32 carried, const X* x, const X* p, 
     EACH(e, n) {{
         {place}
         const {kind} d = get(grad[(b * STEPS + place) * UNITS + u]) + now[e] + (carried ? get(through[e]) : 0);
-        {joined([*_load_lines(kind, NEW, masked), *back])}
+        {join_lines([*_load_lines(kind, NEW, masked), *back])}
         put(dx[xat], {d[0]});
         put(dp[pat], {d[0]});
         put(dx[xat + 2 * UNITS], {d[1]});
@@ -147,7 +147,7 @@ KERNEL back_left(index n, index t, const X* x, const X* p, const X* bias, const 
     EACH(e, n) {{
         {place}
         const {kind} d = get(of_left[e]);
-        {joined([*_load_lines(kind, RESET, False), *back_left])}
+        {join_lines([*_load_lines(kind, RESET, False), *back_left])}
         put(dx[xat + UNITS], {d_left[0]});
         put(dp[pat + UNITS], {d_left[0]});
         now[e] += {d_left[1]};

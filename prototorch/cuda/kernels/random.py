@@ -28,8 +28,8 @@ def dropout(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | 
     if not x.is_float or outs[0] != x:
         return None
     noise = attrs.get("noise_shape")
-    drawn = Spec(x.shape if noise is None else tuple(noise))
-    dims, ((*strides,),) = merge_axes(x, [drawn])
+    noise_spec = Spec(x.shape if noise is None else tuple(noise))
+    dims, ((*strides,),) = merge_axes(x, [noise_spec])
     acc_type = np.float64 if x.dtype == "float64" else np.float32
     common = (
         InputArg(0),
@@ -40,7 +40,7 @@ def dropout(ins: Specs, outs: Specs, attrs: dict[str, Any]) -> LaunchSequence | 
         acc_type(1 / (1 - rate)),
     )
     macros: dict[str, str | int] = {"DROPOUT": 1, "X": c_type(x)}
-    if drawn.size == x.size and len(dims) <= 1:
+    if noise_spec.size == x.size and len(dims) <= 1:
         blocks = -(-x.size // 16)
         source = kernel_source("random", x.size, **macros, PLACE="at = i;")
         return LaunchSequence(

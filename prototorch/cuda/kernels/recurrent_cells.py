@@ -61,13 +61,13 @@ def _trace_cell(
 
     with use_interpreter(arrays):
         if not backward:
-            made: Sequence[Any] = step()
+            results: Sequence[Any] = step()
         else:
             seeds = symbols("d", states)
             zero = arrays.constant(module.asarray(0, dtype))
             gradients_of_step = gradients(step, *x, *p, *old, seeds=seeds)
-            made = [zero if g is None else g for g in gradients_of_step]
-    return module.lines, [v.array.name for v in made]
+            results = [zero if g is None else g for g in gradients_of_step]
+    return module.lines, [v.array.name for v in results]
 
 
 def trace_step(
@@ -85,10 +85,10 @@ def trace_step(
 def load_lines(kind: str, name: str, masked: bool) -> list[str]:
     """The lines of C that read a step's gates from the input (x0, ...) and from the state (p0, ...), and its mask."""
     count, _, has_bias = CELLS[name]
-    made = [f"const {kind} x{k} = get(x[xat + {k} * UNITS]);" for k in range(count)]
+    lines = [f"const {kind} x{k} = get(x[xat + {k} * UNITS]);" for k in range(count)]
     bias = " + get(bias[{k} * UNITS + u])" if has_bias else ""
-    made += [f"const {kind} p{k} = get(p[pat + {k} * UNITS]){bias.format(k=k)};" for k in range(count)]
-    return [*made, *(["const bool keep0 = mask[b * STEPS + t];"] if masked else [])]
+    lines += [f"const {kind} p{k} = get(p[pat + {k} * UNITS]){bias.format(k=k)};" for k in range(count)]
+    return [*lines, *(["const bool keep0 = mask[b * STEPS + t];"] if masked else [])]
 
 
 def boundary_source(kind: str) -> str:
@@ -119,7 +119,7 @@ def cell_sources(
         return None
     count, states, has_bias = CELLS[name]
     kind = "double" if dtype == "float64" else "float"
-    joined = "\n        ".join
+    join_lines = "\n        ".join
     extra = ", const X* bias" if has_bias else ""
     extra += ", const bool* mask" if masked else ""
     place = f"""const index b = e / UNITS, u = e % UNITS, pat = b * {count} * UNITS + u;
@@ -136,7 +136,7 @@ KERNEL step(index n, index t, index place, const X* x, const X* p{extra}, {", ".
             {", ".join(f"X* now{j}, X* all{j}, X* last{j}" for j in each)}) {{
     EACH(e, n) {{
         {place}
-        {joined([*loads, *old, *lines, *stores])}
+        {join_lines([*loads, *old, *lines, *stores])}
     }}
 }}
 """
@@ -159,7 +159,7 @@ KERNEL back(index n, index t, index place, u32 carried, const X* x, const X* p{e
             const X* grad, const X* through, X* dx, X* dp) {{
     EACH(e, n) {{
         {place}
-        {joined([*loads, *old, *seeds, *lines, *stores])}
+        {join_lines([*loads, *old, *seeds, *lines, *stores])}
     }}
 }}
 {boundary_source(kind)}"""

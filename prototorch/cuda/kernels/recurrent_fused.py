@@ -64,7 +64,7 @@ def fused_cell_sources(
     (lines, results), (back_lines, back_results) = forward, backward
     count, states, has_bias = CELLS[name]
     kind, wide = ("double", 2) if dtype == "float64" else ("float", 1)
-    each, joined = range(states), "\n            ".join
+    each, join_lines = range(states), "\n            ".join
     extra = (", const X* bias" if has_bias else "") + (", const bool* mask" if masked else "")
     loads = load_lines(kind, name, masked)
     old = [f"const {kind} s{j} = get(place ? all{j}[(b * STEPS + place - 1) * UNITS + u] : first{j}[e]);" for j in each]
@@ -101,7 +101,7 @@ KERNEL step(index tiles, index samples, index t, index place, const X* x, const 
         PRODUCT(UNITS, {part}, GATES)
         for (u32 i = threadIdx.x; i < TILE * TILE; i += blockDim.x) {{
             {place}
-            {joined([*inputs, *(a + b for a, b in zip(products, bias, strict=True)), *old, *lines, *stores])}
+            {join_lines([*inputs, *(a + b for a, b in zip(products, bias, strict=True)), *old, *lines, *stores])}
         }}
     }}
 }}
@@ -128,7 +128,7 @@ KERNEL back(index tiles, index samples, index t, index place, u32 carried, const
         if (carried) {{ PRODUCT(GATES * UNITS, {part}, 1) }}
         for (u32 i = threadIdx.x; i < TILE * TILE; i += blockDim.x) {{
             {place}
-            {joined([*loads, *old, *seeds, *back_lines, *stores])}
+            {join_lines([*loads, *old, *seeds, *back_lines, *stores])}
         }}
     }}
 }}

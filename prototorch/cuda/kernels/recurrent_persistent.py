@@ -38,7 +38,7 @@ def persistent_cell_sources(
     (lines, results), (back_lines, back_results) = forward, backward
     count, states, has_bias = CELLS[name]
     kind = "double" if dtype == "float64" else "float"
-    each, joined = range(states), "\n                ".join
+    each, join_lines = range(states), "\n                ".join
     extra = (", const X* bias" if has_bias else "") + (", const bool* mask" if masked else "")
     loads = load_lines(kind, name, masked)
     macros = f"""#define UNITS {units}
@@ -92,7 +92,7 @@ KERNEL recurrent_forward(index samples, u32 reverse, const X* x, const X* weight
             __syncthreads();
             for (u32 i = threadIdx.x; i < SAMPLES * UNITS; i += blockDim.x) {{
                 {step}
-                {joined([*inputs, *(a + b for a, b in zip(products, bias, strict=True)), *old, *lines, *stores])}
+                {join_lines([*inputs, *(a + b for a, b in zip(products, bias, strict=True)), *old, *lines, *stores])}
             }}
             __syncthreads();
         }}
@@ -138,7 +138,7 @@ KERNEL recurrent_backward(index samples, u32 reverse, const X* x, const X* p{ext
             const index t = reverse ? STEPS - 1 - place : place;
             for (u32 i = threadIdx.x; i < SAMPLES * UNITS; i += blockDim.x) {{
                 {step}
-                {joined([*loads, *old, *seeds, *back_lines, *stores])}
+                {join_lines([*loads, *old, *seeds, *back_lines, *stores])}
             }}
             __syncthreads();
             for (u32 at = threadIdx.x; at < SPLIT * UNITS; at += blockDim.x) {{
@@ -155,7 +155,7 @@ KERNEL recurrent_backward(index samples, u32 reverse, const X* x, const X* p{ext
         }}
         for (u32 i = threadIdx.x; i < SAMPLES * UNITS; i += blockDim.x) {{
             {element}
-            {joined(ends)}
+            {join_lines(ends)}
         }}
         __syncthreads();
     }}

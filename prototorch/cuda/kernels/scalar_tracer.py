@@ -143,12 +143,12 @@ class ScalarTracer:
 
     def emit(self, text: str, dtype: str) -> TracedScalar:
         """A new scalar; the same one for the same expression."""
-        found = self.scalar_of_expr.get((text, dtype))
-        if found is None:
+        scalar = self.scalar_of_expr.get((text, dtype))
+        if scalar is None:
             name = f"v{len(self.scalar_of_expr)}"
             self.lines.append(f"{self.compute_c_type(dtype)} {name} = {text};")
-            found = self.scalar_of_expr[text, dtype] = TracedScalar(self, name, dtype)
-        return found
+            scalar = self.scalar_of_expr[text, dtype] = TracedScalar(self, name, dtype)
+        return scalar
 
     def as_scalar(self, value: Any, like: str) -> TracedScalar:
         """A Python number as a scalar of the dtype of its context."""

@@ -58,16 +58,16 @@ class Columns:
         declared, an empty set, values in memory that are not finite, and weights that cannot be."""
         signature, dataset = self.signature, self.dataset
         inputs = dataset.match_inputs(list(signature.inputs))
-        named = {one.output: one.column for one in signature.learned if one.column is not None}
+        target_names = {one.output: one.column for one in signature.learned if one.column is not None}
         for one in signature.learned:
             if one.column is not None:
                 with located(one.span):
                     dataset.column_spec(one.column)
         used = set(inputs.values())
-        from_inputs = {output: column for output, column in named.items() if column in used}
-        named = {output: column for output, column in named.items() if column not in used}
+        from_inputs = {output: column for output, column in target_names.items() if column in used}
+        target_names = {output: column for output, column in target_names.items() if column not in used}
         outputs = [one.output for one in signature.learned if one.output not in from_inputs]
-        targets = dataset.match_targets(list(dict.fromkeys(outputs)), named) if outputs else {}
+        targets = dataset.match_targets(list(dict.fromkeys(outputs)), target_names) if outputs else {}
         if self.feeding.stream is None:
             if len(dataset):
                 check_sample(dataset, (*inputs.values(), *targets.values()))

@@ -33,18 +33,18 @@ class PreprocessedColumns:
         """The columns in the shapes of inputs and targets. Raises DataError for shapes that do not fit, with both, for
         table indices out of range, and for targets that the losses do not take."""
         signature, columns = self.signature, self.columns
-        bound = bind_columns(columns.dataset, columns.inputs, {}, self.raw_shapes, {})
+        raw_dataset = bind_columns(columns.dataset, columns.inputs, {}, self.raw_shapes, {})
         specs = {}
         for name, dtype in signature.dtypes.items():
             spec = self.preprocessed.get(name)
-            shape = (1, *bound.columns[columns.inputs[name]].shape) if spec is None else spec.shape
+            shape = (1, *raw_dataset.columns[columns.inputs[name]].shape) if spec is None else spec.shape
             specs[name] = Spec(shape, dtype)
         targets: Mapping[str, TargetSpec] = {}
         if signature.learned:
             targets = signature.targets(columns.dataset, specs, columns.from_inputs)
-        bound = bind_columns(
+        raw_dataset = bind_columns(
             columns.dataset, columns.inputs, columns.targets, self.raw_shapes, targets, signature.indices
         )
         if self.feeding.stream is None:
-            check_targets(bound, targets)
-        return BoundColumns(signature, bound, targets, specs, self.feeding)
+            check_targets(raw_dataset, targets)
+        return BoundColumns(signature, raw_dataset, targets, specs, self.feeding)

@@ -30,15 +30,15 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"]
 @standard_function
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
     """An array from numbers, nested sequences, or another array. copy: True for new memory, False to refuse a copy."""
-    made: Tensor = FUNCTIONS["asarray"](obj, dtype=dtype, device=device, copy=copy)
-    return made
+    result: Tensor = FUNCTIONS["asarray"](obj, dtype=dtype, device=device, copy=copy)
+    return result
 
 
 @standard_function
 def astype(x: Tensor, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """The elements in another type; without ``copy`` the array itself where it has the type."""
-    made: Tensor = x.to(dtype=dtype, device=device, copy=copy)
-    return made
+    result: Tensor = x.to(dtype=dtype, device=device, copy=copy)
+    return result
 
 
 @standard_function
@@ -51,8 +51,8 @@ def arange(
         first, last = 0, 0
         dtype = dtype or ("int64" if all(isinstance(v, int) for v in (start, stop or 0, step)) else get_default_dtype())
         step = 1
-    made: Tensor = FUNCTIONS["arange"](first, last, step, dtype=dtype, device=device)
-    return made
+    result: Tensor = FUNCTIONS["arange"](first, last, step, dtype=dtype, device=device)
+    return result
 
 
 @standard_function
@@ -61,24 +61,24 @@ def linspace(
 ) -> Tensor:
     """``num`` numbers with equal distances from start to stop, which is the last one with ``endpoint``."""
     steps = num if endpoint else num + 1
-    made: Tensor = FUNCTIONS["linspace"](start, stop, steps, dtype=dtype, device=device)
-    return made if endpoint else made[:num]
+    result: Tensor = FUNCTIONS["linspace"](start, stop, steps, dtype=dtype, device=device)
+    return result if endpoint else result[:num]
 
 
 @standard_function
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     """A matrix with ones on its k-th diagonal and zeros elsewhere."""
     rows, columns = n_rows, n_rows if n_cols is None else n_cols
-    made: Tensor = FUNCTIONS["zeros"]((rows, columns), dtype=dtype, device=device)
+    result: Tensor = FUNCTIONS["zeros"]((rows, columns), dtype=dtype, device=device)
     if rows and columns and -rows < k < columns:
-        made.diagonal(k).fill_(1)
-    return made
+        result.diagonal(k).fill_(1)
+    return result
 
 
 def _fill_function(name: str) -> None:
     def function(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-        made: Tensor = FUNCTIONS[name](shape, dtype=dtype, device=device)
-        return made
+        result: Tensor = FUNCTIONS[name](shape, dtype=dtype, device=device)
+        return result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"An array of a shape with {name} for elements."
@@ -92,31 +92,31 @@ for _name in ("zeros", "ones", "empty"):
 @standard_function
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of a shape filled with one number."""
-    made: Tensor = FUNCTIONS["full"](
+    result: Tensor = FUNCTIONS["full"](
         shape if isinstance(shape, tuple | list) else (shape,), fill_value, dtype=dtype, device=device
     )
-    return made
+    return result
 
 
 @standard_function
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices with zeros above the k-th diagonal."""
-    made: Tensor = FUNCTIONS["tril"](x, k)
-    return made
+    result: Tensor = FUNCTIONS["tril"](x, k)
+    return result
 
 
 @standard_function
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The matrices with zeros below the k-th diagonal."""
-    made: Tensor = FUNCTIONS["triu"](x, k)
-    return made
+    result: Tensor = FUNCTIONS["triu"](x, k)
+    return result
 
 
 @standard_function
 def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid; indexing "xy" exchanges the first two dimensions."""
-    made: tuple[Tensor, ...] = FUNCTIONS["meshgrid"](*arrays, indexing=indexing)
-    return made
+    result: tuple[Tensor, ...] = FUNCTIONS["meshgrid"](*arrays, indexing=indexing)
+    return result
 
 
 @standard_function

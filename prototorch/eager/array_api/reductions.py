@@ -26,8 +26,8 @@ def _by_op(name: str) -> None:
     def function(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
         over = dim_numbers(axis, x.ndim, name)
         target = _accumulator(x, dtype)
-        made: Tensor = getattr(ops, name)(x if target is None else cast_to(x, target), axis=over, keepdims=keepdims)
-        return made
+        result: Tensor = getattr(ops, name)(x if target is None else cast_to(x, target), axis=over, keepdims=keepdims)
+        return result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The {name} over axes, or all; integers are summed in the largest type of their kind."
@@ -40,8 +40,8 @@ _by_op("prod")
 
 def _by_function(name: str, ours: str) -> None:
     def function(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-        made: Tensor = FUNCTIONS[ours](x, dim_numbers(axis, x.ndim, name), keepdims)
-        return made if x.ndim else made.reshape(())
+        result: Tensor = FUNCTIONS[ours](x, dim_numbers(axis, x.ndim, name), keepdims)
+        return result if x.ndim else result.reshape(())
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As `{ours}`, over axes, or all."
@@ -55,8 +55,8 @@ for _name, _ours in (("max", "amax"), ("min", "amin"), ("mean", "mean")):
 def _truth(name: str) -> None:
     def function(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
         op = getattr(ops, name)
-        made: Tensor = op(cast_to(x, "bool"), axis=dim_numbers(axis, x.ndim, name), keepdims=keepdims)
-        return made
+        result: Tensor = op(cast_to(x, "bool"), axis=dim_numbers(axis, x.ndim, name), keepdims=keepdims)
+        return result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Whether {name} of the elements is not 0, over axes, or all."
@@ -69,8 +69,8 @@ _truth("any")
 
 def _deviation(name: str) -> None:
     def function(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        made: Tensor = FUNCTIONS[name](x, dim_numbers(axis, x.ndim, name), correction=correction, keepdim=keepdims)
-        return made
+        result: Tensor = FUNCTIONS[name](x, dim_numbers(axis, x.ndim, name), correction=correction, keepdim=keepdims)
+        return result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As `{name}`, over axes, or all, without a correction."
@@ -83,8 +83,8 @@ _deviation("var")
 
 def _index(name: str) -> None:
     def function(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        made: Tensor = FUNCTIONS[name](x, axis, keepdims)
-        return made
+        result: Tensor = FUNCTIONS[name](x, axis, keepdims)
+        return result
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As `{name}`, along an axis, or of all elements in their order."
@@ -99,8 +99,8 @@ _index("argmin")
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """How many elements are not 0, over axes, or all."""
     over = dim_numbers(axis, x.ndim, "count_nonzero")
-    made: Tensor = ops.sum(cast_to(cast_to(x, "bool"), "int64"), axis=over, keepdims=keepdims)
-    return made
+    result: Tensor = ops.sum(cast_to(cast_to(x, "bool"), "int64"), axis=over, keepdims=keepdims)
+    return result
 
 
 def _running(name: str, ours: str, neutral: int) -> None:
@@ -109,13 +109,13 @@ def _running(name: str, ours: str, neutral: int) -> None:
             raise UsageError(f"{name}: axis must be given for {x.ndim} dimensions")
         number = normalize_dim(0 if axis is None else axis, x.ndim, name)
         target = _accumulator(x, dtype)
-        made: Tensor = FUNCTIONS[ours](x if target is None else cast_to(x, target), number)
+        result: Tensor = FUNCTIONS[ours](x if target is None else cast_to(x, target), number)
         if not include_initial:
-            return made if target is None else cast_to(made, target)
-        shape = [1 if k == number else n for k, n in enumerate(made.shape)]
-        first = made.new_full(shape, neutral)
-        joined: Tensor = FUNCTIONS["cat"]([first, made], number)
-        return joined if target is None else cast_to(joined, target)
+            return result if target is None else cast_to(result, target)
+        shape = [1 if k == number else n for k, n in enumerate(result.shape)]
+        first = result.new_full(shape, neutral)
+        with_first: Tensor = FUNCTIONS["cat"]([first, result], number)
+        return with_first if target is None else cast_to(with_first, target)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As `{ours}`, along an axis. include_initial: whether the result begins with {neutral}."
@@ -131,12 +131,12 @@ def diff(
     x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """As `diff`, along an axis."""
-    made: Tensor = FUNCTIONS["diff"](x, n, axis, prepend, append)
-    return made
+    result: Tensor = FUNCTIONS["diff"](x, n, axis, prepend, append)
+    return result
 
 
 @standard_function
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The products of vectors along an axis; the others broadcast."""
-    made: Tensor = ops.sum(x1 * x2, axis=axis)
-    return made
+    result: Tensor = ops.sum(x1 * x2, axis=axis)
+    return result

@@ -16,10 +16,10 @@ __all__ = ["movedim", "permute", "transpose"]
 @tensor_function
 def permute(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The dimensions in another order, one by one or as a sequence: each once."""
-    given = given_ints(order, dims, "permute", "a dim")
-    axes = dim_numbers(given, input.ndim, "permute")
+    dims_as_ints = given_ints(order, dims, "permute", "a dim")
+    axes = dim_numbers(dims_as_ints, input.ndim, "permute")
     if len(axes) != input.ndim:
-        raise ShapeError(f"permute: {len(axes)} dims for a tensor of {input.ndim} dimensions, got {list(given)}")
+        raise ShapeError(f"permute: {len(axes)} dims for a tensor of {input.ndim} dimensions, got {list(dims_as_ints)}")
     result: Tensor = ops.transpose(input, order=axes)
     return result
 

@@ -79,11 +79,11 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise UsageError("clamp: expected min, max or both, got neither")
-    x, *known = promote("clamp", input, *bounds)
+    x, *operands = promote("clamp", input, *bounds)
     if str(x.dtype) == "bool":
         raise UsageError("clamp: not defined for bool elements")
-    low = known[0] if min is not None else None
-    high = known[-1] if max is not None else None
+    low = operands[0] if min is not None else None
+    high = operands[-1] if max is not None else None
     x = x if low is None else ops.maximum(x, low)
     return x if high is None else ops.minimum(x, high)
 

@@ -133,8 +133,8 @@ def _sum_alone(value: Any, names: list[str], others: set[str]) -> tuple[Any, lis
     alone = [i for i, c in enumerate(names) if c not in others]
     wide = tuple(i for i in alone if value.shape[i] != 1)
     value = sum(value, wide, keepdim=True) if wide else value
-    kept = tuple(n for i, n in enumerate(value.shape) if i not in alone)
-    return (ops.reshape(value, shape=kept) if alone else value), [c for c in names if c in others]
+    kept_shape = tuple(n for i, n in enumerate(value.shape) if i not in alone)
+    return (ops.reshape(value, shape=kept_shape) if alone else value), [c for c in names if c in others]
 
 
 def _arrange(value: Any, names: list[str], groups: tuple[list[str], ...], sizes: dict[str, int]) -> Any:

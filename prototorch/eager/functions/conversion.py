@@ -90,8 +90,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the name of the tensor's type, "torch.FloatTensor"; else the tensor of an element type, or of
     a type's name (torch.Tensor.type)."""
     if dtype is None:
-        known = next((n for n, d in _TYPE_NAMES.items() if d == self.dtype), f"{self.dtype}Tensor")
-        return f"torch.cuda.{known}" if self.device.type == "cuda" else f"torch.{known}"
+        type_name = next((n for n, d in _TYPE_NAMES.items() if d == self.dtype), f"{self.dtype}Tensor")
+        return f"torch.cuda.{type_name}" if self.device.type == "cuda" else f"torch.{type_name}"
     name = dtype.rpartition(".")[2] if isinstance(dtype, str) else getattr(dtype, "__name__", "")
     is_cuda = str(dtype).startswith("torch.cuda.") or getattr(dtype, "tensor_device", "cpu") == "cuda"
     return to(self, dtype=_TYPE_NAMES.get(name, dtype), device="cuda" if is_cuda else None, non_blocking=non_blocking)
@@ -149,8 +149,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 @tensor_method
 def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """A tensor with a copy of the data, of this tensor's element type and device (torch.Tensor.new_tensor)."""
-    known = self.dtype if dtype is None else dtype
-    return tensor(data, dtype=known, device=self.device if device is None else device, requires_grad=requires_grad)
+    target = self.dtype if dtype is None else dtype
+    return tensor(data, dtype=target, device=self.device if device is None else device, requires_grad=requires_grad)
 
 
 @tensor_function

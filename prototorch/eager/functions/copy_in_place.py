@@ -27,12 +27,12 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 
 
 def _number(value: Any, self: Any, name: str) -> Any:
-    found = as_operand(value, name)
-    if isinstance(found, bool | int | float):
-        return cast_to(found, self.dtype, self)
-    if found.ndim:
-        raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(found.shape)}")
-    return cast_to(found, self.dtype)
+    operand = as_operand(value, name)
+    if isinstance(operand, bool | int | float):
+        return cast_to(operand, self.dtype, self)
+    if operand.ndim:
+        raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(operand.shape)}")
+    return cast_to(operand, self.dtype)
 
 
 @tensor_method

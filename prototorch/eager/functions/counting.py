@@ -23,8 +23,8 @@ class Histogram(NamedTuple):
 
 
 def _results(input: Tensor, arrays: Any, selection: Any) -> Any:
-    made = tuple(input.interpreter.constant(a) for a, w in zip(arrays, selection, strict=True) if w)
-    return made[0] if len(made) == 1 else made
+    results = tuple(input.interpreter.constant(a) for a, w in zip(arrays, selection, strict=True) if w)
+    return results[0] if len(results) == 1 else results
 
 
 @tensor_function
@@ -82,8 +82,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             raise ShapeError(f"bincount: weights must have shape {list(input.shape)}, got {list(weights.shape)}")
         counts = np.bincount(array, weights.numpy(), least)
         counts = counts.astype(weights.spec.dtype if weights.spec.dtype == "float32" else np.float64)
-    made: Tensor = input.interpreter.constant(counts)
-    return made
+    result: Tensor = input.interpreter.constant(counts)
+    return result
 
 
 @tensor_function
@@ -102,8 +102,8 @@ def histc(input: Tensor, bins: int = 100, min: Any = 0, max: Any = 0) -> Tensor:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise UsageError(f"histc: expected finite bounds with min below max, got {low} and {high}")
     counts, _ = np.histogram(array[np.isfinite(array)], count, (low, high))
-    made: Tensor = input.interpreter.constant(counts.astype(input.spec.dtype))
-    return made
+    result: Tensor = input.interpreter.constant(counts.astype(input.spec.dtype))
+    return result
 
 
 @tensor_function

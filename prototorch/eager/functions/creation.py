@@ -41,10 +41,10 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     dtype: default that of an array; float32 (`set_default_dtype`) for Python's floats, int64 for its integers. device:
     default "cpu".
     """
-    made = interpreter_for(device).constant(as_array(data, dtype))
+    result = interpreter_for(device).constant(as_array(data, dtype))
     if requires_grad:
-        made.requires_grad = True
-    return made
+        result.requires_grad = True
+    return result
 
 
 @tensor_function

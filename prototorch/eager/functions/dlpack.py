@@ -30,9 +30,9 @@ def _dlpack(
     if self.requires_grad:
         raise GradientError("__dlpack__: a tensor that requires a gradient is not exchanged; take detach()")
     options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-    given = {k: v for k, v in options.items() if v is not None}
+    set_options = {k: v for k, v in options.items() if v is not None}
     try:
-        return self.array.__dlpack__(stream=stream, **given)
+        return self.array.__dlpack__(stream=stream, **set_options)
     except (BufferError, TypeError, ValueError, NotImplementedError) as exc:
         raise UsageError(f"__dlpack__: a tensor {self.spec} on {self.device} cannot be exchanged: {exc}") from None
 
@@ -71,10 +71,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         array = array.copy()
     elif copy:
         array = source.copy_array(array)
-    made = source.wrap(array)
-    if device is None or as_device(device) == made.device:
-        return made
+    result = source.wrap(array)
+    if device is None or as_device(device) == result.device:
+        return result
     if copy is False:
-        raise UsageError(f"from_dlpack: the array is on {made.device}; on {as_device(device)} it would be a copy")
-    moved: Tensor = made.to(device)
+        raise UsageError(f"from_dlpack: the array is on {result.device}; on {as_device(device)} it would be a copy")
+    moved: Tensor = result.to(device)
     return moved

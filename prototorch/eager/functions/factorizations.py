@@ -79,15 +79,15 @@ def pinv(
         largest = ops.max(size, axis=-1, keepdims=True) if A.shape[-1] else size
         counts = ops.greater(size, _tolerance(A, largest, atol, rcond if rtol is None else rtol))
         inverse = ops.where(counts, 1.0 / ops.where(counts, values, ops.ones_like(values)), values * 0.0)
-        found = ops.matmul(vectors * ops.expand_dims(inverse, values.ndim - 1), vectors, transpose_b=True)
-        return ops.pseudo_inverse_of(A, found)
+        inverse_of_gram = ops.matmul(vectors * ops.expand_dims(inverse, values.ndim - 1), vectors, transpose_b=True)
+        return ops.pseudo_inverse_of(A, inverse_of_gram)
     u, s, vh = run_on_matrices("pinv", ops.svd, ops.stop_gradient(A))
     if 0 in tuple(A.shape):
         return ops.broadcast_to(ops.zeros_like(A), shape=(*A.shape[:-2], A.shape[-1], A.shape[-2])).clone()
     counts = ops.greater(s, _tolerance(A, s, atol, rcond if rtol is None else rtol))
     inverse = ops.where(counts, 1.0 / ops.where(counts, s, ops.ones_like(s)), s * 0.0)
-    found = ops.matmul(_transpose(vh) * ops.expand_dims(inverse, s.ndim - 1), u, transpose_b=True)
-    return ops.pseudo_inverse_of(A, found)
+    inverse_of_gram = ops.matmul(_transpose(vh) * ops.expand_dims(inverse, s.ndim - 1), u, transpose_b=True)
+    return ops.pseudo_inverse_of(A, inverse_of_gram)
 
 
 def _lower_half(A: Any) -> Any:

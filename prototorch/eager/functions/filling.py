@@ -47,14 +47,14 @@ def make_filled(
     interpreter = interpreter_for(device)
     if value:
         with np.errstate(all="ignore"):
-            made = interpreter.constant(np.full(shape, np.asarray(value).astype(str(target))))
+            filled_tensor = interpreter.constant(np.full(shape, np.asarray(value).astype(str(target))))
     else:
-        made = interpreter.zeros(Spec(shape, str(target)))
+        filled_tensor = interpreter.zeros(Spec(shape, str(target)))
     if out is not None:
-        return write_out(made, out, name)
+        return write_out(filled_tensor, out, name)
     if requires_grad:
-        made.requires_grad = True
-    return made
+        filled_tensor.requires_grad = True
+    return filled_tensor
 
 
 def _define(name: str, value: float, doc: str) -> Any:
@@ -104,8 +104,8 @@ def new_tensor_options(input: Any, dtype: Any, device: Any) -> tuple[Any, Any]:
 
 def _define_like(name: str, value: float, doc: str) -> None:
     def like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
-        known, place = new_tensor_options(input, dtype, device)
-        return make_filled(f"{name}_like", tuple(input.shape), value, known, place, requires_grad, None, options)
+        target, place = new_tensor_options(input, dtype, device)
+        return make_filled(f"{name}_like", tuple(input.shape), value, target, place, requires_grad, None, options)
 
     like.__name__ = like.__qualname__ = f"{name}_like"
     like.__doc__ = f"A tensor {doc} of the shape, element type and device of another (torch.{name}_like)."
@@ -114,10 +114,10 @@ def _define_like(name: str, value: float, doc: str) -> None:
     def new(
         self: Any, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
     ) -> Any:
-        known, place = new_tensor_options(self, dtype, device)
+        target, place = new_tensor_options(self, dtype, device)
         size = (options.pop("size"),) if "size" in options else size
         return make_filled(
-            f"new_{name}", as_shape(size, f"new_{name}"), value, known, place, requires_grad, None, options
+            f"new_{name}", as_shape(size, f"new_{name}"), value, target, place, requires_grad, None, options
         )
 
     new.__name__ = new.__qualname__ = f"new_{name}"
@@ -135,8 +135,8 @@ def full_like(
     input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
 ) -> Any:
     """A tensor of one value, of the shape, element type and device of another (torch.full_like)."""
-    known, place = new_tensor_options(input, dtype, device)
-    return full(tuple(input.shape), fill_value, dtype=known, device=place, requires_grad=requires_grad, **options)
+    target, place = new_tensor_options(input, dtype, device)
+    return full(tuple(input.shape), fill_value, dtype=target, device=place, requires_grad=requires_grad, **options)
 
 
 @tensor_method
@@ -151,5 +151,5 @@ def new_full(
     **options: Any,
 ) -> Any:
     """A tensor of one value of a shape, of this tensor's element type and device (torch.Tensor.new_full)."""
-    known, place = new_tensor_options(self, dtype, device)
-    return full(size, fill_value, dtype=known, device=place, requires_grad=requires_grad, **options)
+    target, place = new_tensor_options(self, dtype, device)
+    return full(size, fill_value, dtype=target, device=place, requires_grad=requires_grad, **options)

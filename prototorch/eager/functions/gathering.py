@@ -66,8 +66,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     for axis, n in enumerate(index.shape):
         if axis != dim and n != input.shape[axis]:
             input = part_of(input, axis, 0, n)
-    found = ops.take_along_axis(transpose(input, dim, -1), transpose(index, dim, -1))
-    return reshape(contiguous(transpose(found, dim, -1)), shape)
+    values = ops.take_along_axis(transpose(input, dim, -1), transpose(index, dim, -1))
+    return reshape(contiguous(transpose(values, dim, -1)), shape)
 
 
 @tensor_function
@@ -133,8 +133,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if as_tuple:
         return tuple(map(contiguous, mask_indices(source)))
     rows = np.argwhere(source.numpy()).astype(np.int64)
-    made: Tensor = source.interpreter.constant(rows)
-    return made
+    result: Tensor = source.interpreter.constant(rows)
+    return result
 
 
 @tensor_function

@@ -22,8 +22,8 @@ def tensor_like(value: Any, like: Tensor) -> Tensor:
     """A number or array as a tensor on the device of another."""
     if isinstance(value, Tensor):
         return value
-    made: Tensor = like.interpreter.constant(np.asarray(value))
-    return made
+    tensor: Tensor = like.interpreter.constant(np.asarray(value))
+    return tensor
 
 
 def mask_indices(mask: Tensor) -> list[Tensor]:
@@ -45,8 +45,8 @@ def from_zero(index: Tensor, size: int, dim: int) -> Tensor:
             raise RangeError(f"index {high if high >= size else low} is out of range for dim {dim} of size {size}")
         if low >= 0:
             return index
-    wrapped: Tensor = ops.where(ops.less(index, 0), index + size, index)
-    return wrapped
+    nonnegative: Tensor = ops.where(ops.less(index, 0), index + size, index)
+    return nonnegative
 
 
 def index_arrays(source: Tensor, indices: Any) -> tuple[list[Tensor], tuple[int, ...]]:
@@ -143,8 +143,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 
 def _as_value(value: Any, target: Tensor) -> Tensor:
-    made = value if isinstance(value, Tensor) else tensor_like(_numeric(value, target), target)
-    return made if made.spec.dtype == target.spec.dtype else ops.cast(made, dtype=target.spec.dtype)
+    tensor = value if isinstance(value, Tensor) else tensor_like(_numeric(value, target), target)
+    return tensor if tensor.spec.dtype == target.spec.dtype else ops.cast(tensor, dtype=target.spec.dtype)
 
 
 def _numeric(value: Any, target: Tensor) -> np.ndarray:

@@ -50,9 +50,9 @@ def backward(
         raise UsageError(f"backward: {len(seeds)} gradients for {len(outputs)} tensors")
     targets = None if inputs is None else _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
-    goals, found, is_seen = sweep_tape(outputs, seeds, targets, keep, create_graph)
+    goals, gradients, is_seen = sweep_tape(outputs, seeds, targets, keep, create_graph)
     used = {id(s) for s in seeds if s is not None}
-    for k, (goal, g) in enumerate(zip(goals, found, strict=True)):
+    for k, (goal, g) in enumerate(zip(goals, gradients, strict=True)):
         leaf = goal if isinstance(goal, Tensor) else None if targets is None else targets[k]
         if g is not None and leaf is not None:
             _add_to_leaf(leaf, g, create_graph, used, is_seen)
@@ -115,23 +115,23 @@ def grad(
     for k, t in enumerate(targets):
         if not isinstance(t, Tensor) or not t.requires_grad:
             raise GradientError(f"grad: input {k} does not require a gradient: set requires_grad=True before its use")
-    _, found = run_backward(
+    _, gradients = run_backward(
         results,
         seeds,
         targets,
         create_graph=create_graph,
         retain_graph=create_graph if retain_graph is None else retain_graph,
     )
-    for k, (t, g) in enumerate(zip(targets, found, strict=True)):
+    for k, (t, g) in enumerate(zip(targets, gradients, strict=True)):
         if g is None:
             if materialize_grads:
-                found[k] = t.interpreter.zeros(t.spec)
+                gradients[k] = t.interpreter.zeros(t.spec)
             elif not allow_unused:
                 raise GradientError(
                     f"grad: no output depends on input {k}, of shape {list(t.shape)}; allow_unused=True gives None for "
                     "it, materialize_grads=True zeros"
                 )
-    return tuple(found)
+    return tuple(gradients)
 
 
 def _as_list(values: Any) -> list[Any]:

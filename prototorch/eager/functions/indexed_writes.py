@@ -49,8 +49,8 @@ def _scalar(name: str, value: Any, like: Tensor) -> Tensor:
     is_whole = not like.spec.is_float and like.spec.dtype != "bool"
     if is_whole and isinstance(value, float | np.floating) and not float(value).is_integer():
         raise UsageError(f"{name}: value {value!r} is no element of dtype {like.dtype!r}")
-    made: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
-    return made
+    scalar: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
+    return scalar
 
 
 @tensor_function(in_place=True)
@@ -73,13 +73,13 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """The input with one number in its parts at the indices; negative ones count from the end."""
     dim, index = normalize_dim(dim, input.ndim, "index_fill"), checked_index(index, "index_fill")
     n = input.shape[dim] if input.ndim else 1
-    filled = _scalar("index_fill", value, input)
+    fill_value = _scalar("index_fill", value, input)
     index = from_zero(index if index.ndim else reshape(index, 1), n, dim)
     marks = ops.full.apply_like(input, shape=(n,), value=False, dtype="bool")
     true = ops.full.apply_like(input, shape=(index.spec.size,), value=True, dtype="bool")
     mask = ops.index_put(marks, true, index, axes=(0,), reduce="set")
     mask = reshape(mask, (n, *(1,) * (input.ndim - dim - 1)) if input.ndim else ())
-    result: Tensor = ops.where(mask, filled, input)
+    result: Tensor = ops.where(mask, fill_value, input)
     return result
 
 

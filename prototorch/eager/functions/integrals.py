@@ -26,8 +26,8 @@ def _areas(name: str, y: Tensor, x: Any, dx: Any, dim: Any) -> tuple[Tensor, int
     n = y.shape[axis]
     heights = ops.add(part_of(y, axis, 1, max(n, 1)), part_of(y, axis, 0, max(n - 1, 0)))
     if x is None:
-        scaled = ops.multiply(*promote(name, heights, 1 if dx is None else dx))
-        return ops.multiply(*promote(name, to_float(scaled), 0.5)), axis
+        widths_times_heights = ops.multiply(*promote(name, heights, 1 if dx is None else dx))
+        return ops.multiply(*promote(name, to_float(widths_times_heights), 0.5)), axis
     along = x.ndim - 1 if x.ndim == 1 else axis + x.ndim - y.ndim
     if (x.ndim != 1 and x.ndim != y.ndim) or x.shape[along] != n:
         raise ShapeError(

@@ -54,8 +54,8 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Tensor:
 
     Elements of different types are promoted. Raises ShapeError for sizes that do not fit.
     """
-    given = of_one_dtype(_checked(tensors, "cat"))
-    parts = [t for t in given if t.spec.shape != (0,)] or given[:1]
+    parts_in = of_one_dtype(_checked(tensors, "cat"))
+    parts = [t for t in parts_in if t.spec.shape != (0,)] or parts_in[:1]
     if any(not t.ndim for t in parts):
         raise ShapeError("cat: a scalar cannot be joined; stack() makes a vector of scalars")
     number = normalize_dim(dim if axis is None else axis, parts[0].ndim, "cat")
@@ -69,19 +69,19 @@ def cat(tensors: Any, dim: Any = 0, *, axis: Any = None) -> Tensor:
 @tensor_function(method=False)
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
-    given = _checked(tensors, "stack")
-    for t in given[1:]:
-        if t.shape != given[0].shape:
-            raise ShapeError(f"stack: the shapes {list(given[0].shape)} and {list(t.shape)} must be equal")
-    number = normalize_dim(dim, given[0].ndim + 1, "stack")
-    return cat([unsqueeze(t, number) for t in given], number)
+    checked_tensors = _checked(tensors, "stack")
+    for t in checked_tensors[1:]:
+        if t.shape != checked_tensors[0].shape:
+            raise ShapeError(f"stack: the shapes {list(checked_tensors[0].shape)} and {list(t.shape)} must be equal")
+    number = normalize_dim(dim, checked_tensors[0].ndim + 1, "stack")
+    return cat([unsqueeze(t, number) for t in checked_tensors], number)
 
 
 @tensor_function(method=False)
 def hstack(tensors: Any) -> Tensor:
     """The tensors joined along the second dimension; vectors and scalars along the first."""
-    given = list(atleast_1d(_checked(tensors, "hstack")))
-    return cat(given, 0 if given[0].ndim == 1 else 1)
+    vectors = list(atleast_1d(_checked(tensors, "hstack")))
+    return cat(vectors, 0 if vectors[0].ndim == 1 else 1)
 
 
 @tensor_function(method=False, aliases=("row_stack",))
@@ -99,19 +99,19 @@ def dstack(tensors: Any) -> Tensor:
 @tensor_function(method=False)
 def column_stack(tensors: Any) -> Tensor:
     """The tensors joined along the second dimension; vectors and scalars as columns."""
-    given = _checked(tensors, "column_stack")
-    return cat([reshape(t, (t.spec.size, 1)) if t.ndim < 2 else t for t in given], 1)
+    checked_tensors = _checked(tensors, "column_stack")
+    return cat([reshape(t, (t.spec.size, 1)) if t.ndim < 2 else t for t in checked_tensors], 1)
 
 
 @tensor_function(method=False)
 def block_diag(*tensors: Any) -> Tensor:
     """A matrix with the matrices along its diagonal and zeros elsewhere; vectors are rows."""
-    given = of_one_dtype([atleast_2d(t) for t in _checked(list(tensors), "block_diag")])
-    if any(t.ndim > 2 for t in given):
+    matrices = of_one_dtype([atleast_2d(t) for t in _checked(list(tensors), "block_diag")])
+    if any(t.ndim > 2 for t in matrices):
         raise ShapeError("block_diag: expected matrices, got a tensor of more than two dimensions")
-    width = sum(t.shape[1] for t in given)
+    width = sum(t.shape[1] for t in matrices)
     rows, left = [], 0
-    for t in given:
+    for t in matrices:
         rows.append(ops.pad(t, pads=((0, 0), (left, width - left - t.shape[1]))))
         left += t.shape[1]
     return cat(rows, 0)
@@ -121,19 +121,20 @@ def block_diag(*tensors: Any) -> Tensor:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Vectors as coordinates of a grid: one tensor of the grid's shape for each. indexing: "ij", or "xy", which
     exchanges the first two dimensions."""
-    given = _checked(
+    vectors = _checked(
         list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else list(tensors), "meshgrid"
     )
     if indexing not in ("ij", "xy"):
         raise UsageError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
-    if any(t.ndim > 1 for t in given):
+    if any(t.ndim > 1 for t in vectors):
         raise ShapeError("meshgrid: expected vectors or scalars")
-    if len({t.spec.dtype for t in given}) > 1:
+    if len({t.spec.dtype for t in vectors}) > 1:
         raise UsageError("meshgrid: expected tensors of one dtype")
-    swap = indexing == "xy" and len(given) > 1
-    order = [1, 0, *range(2, len(given))] if swap else list(range(len(given)))
+    swap = indexing == "xy" and len(vectors) > 1
+    order = [1, 0, *range(2, len(vectors))] if swap else list(range(len(vectors)))
     shaped = [
-        reshape(t, [t.spec.size if axis == order[k] else 1 for axis in range(len(given))]) for k, t in enumerate(given)
+        reshape(t, [t.spec.size if axis == order[k] else 1 for axis in range(len(vectors))])
+        for k, t in enumerate(vectors)
     ]
     return broadcast_tensors(shaped)
 
@@ -141,12 +142,12 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 @tensor_function(method=False)
 def cartesian_prod(*tensors: Any) -> Tensor:
     """All tuples with one element of each vector, as rows; of one vector, the vector."""
-    given = _checked(list(tensors), "cartesian_prod")
-    if any(t.ndim != 1 for t in given):
+    vectors = _checked(list(tensors), "cartesian_prod")
+    if any(t.ndim != 1 for t in vectors):
         raise ShapeError("cartesian_prod: expected vectors")
-    if len(given) == 1:
-        return given[0]
-    return stack([flatten(t) for t in meshgrid(*given)], 1)
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack([flatten(t) for t in meshgrid(*vectors)], 1)
 
 
 @tensor_function

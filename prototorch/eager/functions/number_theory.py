@@ -60,12 +60,12 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         raise UsageError(f"unravel_index: expected integers, got {indices.dtype}")
     if any(n < 0 for n in sizes):
         raise UsageError(f"unravel_index: sizes must not be negative, got {list(sizes)}")
-    rest, found = cast_to(indices, "int64"), []
+    rest, indices_per_dim = cast_to(indices, "int64"), []
     for n in reversed(sizes):
         size = cast_to(n, "int64", rest)
-        found.append(ops.remainder(rest, size))
+        indices_per_dim.append(ops.remainder(rest, size))
         rest = ops.floor_divide(rest, size)
-    return tuple(reversed(found))
+    return tuple(reversed(indices_per_dim))
 
 
 @tensor_function(in_place=True)
@@ -98,8 +98,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
                 raise ShapeError(
                     f"cov: expected one weight for each of {x.shape[1]} observations, got {list(one.shape)}"
                 )
-            known = ops.reshape(cast_to(one, x.dtype), shape=(x.shape[1],))
-            weights = known if weights is None else weights * known
+            observation_weights = ops.reshape(cast_to(one, x.dtype), shape=(x.shape[1],))
+            weights = observation_weights if weights is None else weights * observation_weights
     count = cast_to(float(x.shape[1]), x.dtype, x) if weights is None else ops.sum(weights)
     total = ops.sum(x if weights is None else x * weights, axis=1, keepdims=True)
     centred = x - total / count

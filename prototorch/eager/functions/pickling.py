@@ -17,18 +17,23 @@ __all__ = ["as_subclass"]
 @tensor_method
 def as_subclass(self: Tensor, cls: type[Any]) -> Any:
     """A tensor of a subclass with the same memory, without the place on the tape."""
-    made = object.__new__(cls)
-    made.array, made.spec, made.interpreter, made.storage = self.array, self.spec, self.interpreter, self.storage
-    made.recorded_edge = made.view_info = made.grad = made.mask = None
-    made.leaf_requires_grad = False
-    return made
+    tensor = object.__new__(cls)
+    tensor.array, tensor.spec, tensor.interpreter, tensor.storage = (
+        self.array,
+        self.spec,
+        self.interpreter,
+        self.storage,
+    )
+    tensor.recorded_edge = tensor.view_info = tensor.grad = tensor.mask = None
+    tensor.leaf_requires_grad = False
+    return tensor
 
 
 def _rebuild(cls: type[Any], array: np.ndarray, device: str, requires_grad: bool, attributes: dict[str, Any]) -> Any:
-    made = as_subclass(interpreter_for(device).constant(array), cls)
-    made.leaf_requires_grad = requires_grad
-    made.__dict__.update(attributes)
-    return made
+    tensor = as_subclass(interpreter_for(device).constant(array), cls)
+    tensor.leaf_requires_grad = requires_grad
+    tensor.__dict__.update(attributes)
+    return tensor
 
 
 @tensor_method(name="__reduce_ex__")
@@ -43,12 +48,12 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
         return memo[id(self)]
     if not self.is_leaf:
         raise UsageError("deepcopy: the tensor was computed from others with a gradient; take detach() or clone()")
-    made = as_subclass(self.interpreter.copy(self), type(self))
-    made.leaf_requires_grad = self.requires_grad
-    made.__dict__.update(_attributes(self))
-    memo[id(self)] = made
-    made.grad = None if self.grad is None else self.grad.detach().clone()
-    return made
+    tensor = as_subclass(self.interpreter.copy(self), type(self))
+    tensor.leaf_requires_grad = self.requires_grad
+    tensor.__dict__.update(_attributes(self))
+    memo[id(self)] = tensor
+    tensor.grad = None if self.grad is None else self.grad.detach().clone()
+    return tensor
 
 
 def _attributes(tensor: Tensor) -> dict[str, Any]:

@@ -93,5 +93,5 @@ def _interpolate(rows: Tensor, q: Tensor, interpolation: str, skips_nan: bool) -
     if not skips_nan:
         nan = ops.full(shape=(), value=float("nan"), dtype=dtype)
         result = ops.where(ops.less(count, n), nan, result)
-    found: Tensor = result
-    return found
+    interpolated: Tensor = result
+    return interpolated

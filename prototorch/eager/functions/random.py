@@ -93,8 +93,8 @@ def _define(name: str, elements: Any, doc: str) -> Any:
         **options: Any,
     ) -> Any:
         check_creation(f"{name}_like", options)
-        known, place = new_tensor_options(input, dtype, device)
-        y = elements(tuple(input.shape), _float_dtype(f"{name}_like", known), interpreter_for(place), generator)
+        target, place = new_tensor_options(input, dtype, device)
+        y = elements(tuple(input.shape), _float_dtype(f"{name}_like", target), interpreter_for(place), generator)
         return _finish(y, f"{name}_like", None, requires_grad)
 
     like.__name__ = like.__qualname__ = f"{name}_like"
@@ -133,12 +133,12 @@ def randint(
     """Random integers in [low, high) of a shape: ``randint(high, size)`` or ``randint(low, high, size)``
     (torch.randint). dtype: default int64."""
     check_creation("randint", options)
-    given = list(args)
-    if size is None and given and isinstance(given[-1], tuple | list):
-        size = given.pop()
-    bounds = tuple(given) if given else ((low, high) if high is not None else ())
-    if given and high is not None:
-        bounds = (*given, high)
+    arguments = list(args)
+    if size is None and arguments and isinstance(arguments[-1], tuple | list):
+        size = arguments.pop()
+    bounds = tuple(arguments) if arguments else ((low, high) if high is not None else ())
+    if arguments and high is not None:
+        bounds = (*arguments, high)
     if size is None or not 1 <= len(bounds) <= 2:
         raise UsageError(
             "randint: expected randint(high, size) or randint(low, high, size), with a size such as (2, 3)"
@@ -160,9 +160,9 @@ def randint_like(
     **options: Any,
 ) -> Any:
     """Random integers in [low, high), of the shape, element type and device of another tensor (torch.randint_like)."""
-    known, place = new_tensor_options(input, dtype, device)
+    target, place = new_tensor_options(input, dtype, device)
     limits = (*bounds, high) if bounds and high is not None else bounds or (low, high)
-    return randint(*limits, tuple(input.shape), dtype=known, device=place, requires_grad=requires_grad, **options)
+    return randint(*limits, tuple(input.shape), dtype=target, device=place, requires_grad=requires_grad, **options)
 
 
 @tensor_function(method=False)
@@ -274,13 +274,13 @@ def multinomial(
     if replacement:
         sums = np.cumsum(rows, axis=-1)
         draws = source.random((len(rows), count)) * sums[:, -1:]
-        found = np.stack([np.searchsorted(s, d, side="right") for s, d in zip(sums, draws, strict=True)])
-        found = np.minimum(found, rows.shape[-1] - 1)
+        samples = np.stack([np.searchsorted(s, d, side="right") for s, d in zip(sums, draws, strict=True)])
+        samples = np.minimum(samples, rows.shape[-1] - 1)
     else:  # the order of exponential variables divided by the weights
         with np.errstate(divide="ignore"):
             times = source.exponential(size=rows.shape) / rows
-        found = np.argsort(times, axis=-1)[:, :count]
-    result = found.reshape((count,) if weights.ndim == 1 else (len(rows), count)).astype("int64")
+        samples = np.argsort(times, axis=-1)[:, :count]
+    result = samples.reshape((count,) if weights.ndim == 1 else (len(rows), count)).astype("int64")
     y = interpreter_for(input.device).constant(result)
     return y if out is None else write_out(y, out, "multinomial")
 

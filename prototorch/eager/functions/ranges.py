@@ -21,22 +21,22 @@ _LARGEST = 1 << 40  #: elements; more is a mistake in a bound
 
 
 def _number(value: Any, name: str, what: str) -> Any:
-    found = value.item() if hasattr(value, "item") else value
-    if not isinstance(found, bool | int | float):
+    number = value.item() if hasattr(value, "item") else value
+    if not isinstance(number, bool | int | float):
         raise UsageError(f"{name}: {what} must be a number, got {value!r:.60}")
-    return found
+    return number
 
 
 def _finish(
     array: np.ndarray, name: str, dtype: Any, device: Any, requires_grad: bool, out: Any, options: dict[str, Any]
 ) -> Any:
     check_creation(name, options)
-    made = interpreter_for(device).constant(array.astype(str(dtype)))
+    result = interpreter_for(device).constant(array.astype(str(dtype)))
     if out is not None:
-        return write_out(made, out, name)
+        return write_out(result, out, name)
     if requires_grad:
-        made.requires_grad = True
-    return made
+        result.requires_grad = True
+    return result
 
 
 @tensor_function(method=False)

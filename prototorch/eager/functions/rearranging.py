@@ -68,8 +68,8 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         axis = normalize_dim(dim, input.ndim, "roll")
         n = out.shape[axis]
         if n and shift % n:
-            cut = n - shift % n
-            out = ops.concat(part_of(out, axis, cut, n), part_of(out, axis, 0, cut), axis=axis)
+            split_at = n - shift % n
+            out = ops.concat(part_of(out, axis, split_at, n), part_of(out, axis, 0, split_at), axis=axis)
     copy: Tensor = input.interpreter.clone(input) if out is input else out
     return copy
 
@@ -99,10 +99,8 @@ def repeat(self: Tensor, *times: Any, repeats: Any = None) -> Tensor:
     shape = (*(1,) * (len(counts) - self.ndim), *self.shape)
     pairs = tuple(n for both in zip((1,) * len(counts), shape, strict=True) for n in both)
     wide = tuple(n for both in zip(counts, shape, strict=True) for n in both)
-    repeated = reshape(
-        broadcast_to(reshape(self, pairs), wide), tuple(k * n for k, n in zip(counts, shape, strict=True))
-    )
-    return repeated.clone() if repeated._base is not None else repeated
+    result = reshape(broadcast_to(reshape(self, pairs), wide), tuple(k * n for k, n in zip(counts, shape, strict=True)))
+    return result.clone() if result._base is not None else result
 
 
 @tensor_function

@@ -72,8 +72,8 @@ def _scatter(name: str, input: Tensor, dim: int, index: Any, src: Any, reduce: s
 
 def _number(name: str, value: Any, like: Tensor) -> Tensor:
     if isinstance(value, bool | int | float | np.generic):
-        made: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
-        return made
+        scalar: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
+        return scalar
     raise UsageError(f"{name}: expected a tensor or a number, got {value!r:.60}")
 
 

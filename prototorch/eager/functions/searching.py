@@ -43,8 +43,8 @@ def searchsorted(
     if not sorted_sequence.ndim:
         raise ShapeError("searchsorted: the sorted sequence must have at least one dimension")
     elements, values = promote("searchsorted", sorted_sequence, input)
-    found = ops.searchsorted(elements, values, side=_side("searchsorted", right, side))
-    result: Tensor = ops.cast(found, dtype="int32") if out_int32 else found
+    positions = ops.searchsorted(elements, values, side=_side("searchsorted", right, side))
+    result: Tensor = ops.cast(positions, dtype="int32") if out_int32 else positions
     return result
 
 
@@ -79,9 +79,9 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     elements, tests = promote("isin", elements, test_elements)
     tests = sorted_along(flatten(tests) if tests.ndim else reshape(tests, 1), 0).values
     if not tests.spec.size:
-        found = ops.broadcast_to(ops.full(shape=(), value=False, dtype="bool"), shape=elements.spec.shape)
+        is_found = ops.broadcast_to(ops.full(shape=(), value=False, dtype="bool"), shape=elements.spec.shape)
     else:
         at = ops.minimum(ops.searchsorted(tests, elements), tests.spec.size - 1)
-        found = ops.equal(ops.take(tests, at), elements)
-    result: Tensor = ops.logical_not(found) if invert else contiguous(found)
+        is_found = ops.equal(ops.take(tests, at), elements)
+    result: Tensor = ops.logical_not(is_found) if invert else contiguous(is_found)
     return result

@@ -110,11 +110,11 @@ def _along(name: str, op: Any, arg_op: Any, input: Any, dim: Any, keepdim: bool)
     index = arg_op(cast_to(x, "uint8") if is_bool else x, axis=axis)
     last = (*(i for i in range(x.ndim) if i != axis), axis)
     moved, shape = ops.transpose(x, order=last), tuple(index.shape)
-    found = ops.take_along_axis(moved, ops.reshape(index, shape=(*shape, 1)))
-    values, indices = ops.reshape(found, shape=shape), ops.cast(index, dtype="int64")
+    selection = ops.take_along_axis(moved, ops.reshape(index, shape=(*shape, 1)))
+    values, indices = ops.reshape(selection, shape=shape), ops.cast(index, dtype="int64")
     if keepdim and input.ndim:
-        kept = (*shape[:axis], 1, *shape[axis:])
-        values, indices = ops.reshape(values, shape=kept), ops.reshape(indices, shape=kept)
+        kept_shape = (*shape[:axis], 1, *shape[axis:])
+        values, indices = ops.reshape(values, shape=kept_shape), ops.reshape(indices, shape=kept_shape)
     return values, indices
 
 

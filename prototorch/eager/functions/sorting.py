@@ -112,8 +112,8 @@ def evenly(input: Tensor, value: Tensor) -> Tensor:
 
 
 def _nan_like(value: Tensor) -> Tensor:
-    made: Tensor = ops.full(shape=(), value=float("nan"), dtype=value.spec.dtype)
-    return made
+    nan: Tensor = ops.full(shape=(), value=float("nan"), dtype=value.spec.dtype)
+    return nan
 
 
 @tensor_function
@@ -160,8 +160,8 @@ def _median_of_all(input: Tensor, without_nan: bool) -> Tensor:
     flat = flatten(input) if input.ndim else reshape(input, 1)
     if not flat.spec.size:
         return _nan_like(input) if input.spec.is_float else ops.full(shape=(), value=0, dtype=input.spec.dtype)
-    found = (nanmedian if without_nan else median)(flat, 0).values
-    return evenly(flat, found)
+    median_value = (nanmedian if without_nan else median)(flat, 0).values
+    return evenly(flat, median_value)
 
 
 @tensor_function

@@ -73,17 +73,17 @@ def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None, split_sizes: Any = None
 ) -> tuple[Tensor, ...]:
     """Parts along a dimension: of one size (the last may be smaller), or of the sizes of a sequence."""
-    given = [v for v in (split_size_or_sections, split_size, split_sizes) if v is not None]
-    if len(given) != 1:
+    size_arguments = [v for v in (split_size_or_sections, split_size, split_sizes) if v is not None]
+    if len(size_arguments) != 1:
         raise UsageError("split: expected one size of the parts, or a sequence of sizes")
     dim = _dim_of(tensor, dim, "split")
     n = tensor.shape[dim]
-    if isinstance(given[0], tuple | list):
-        sizes = as_ints((given[0],), "split", "a size")
+    if isinstance(size_arguments[0], tuple | list):
+        sizes = as_ints((size_arguments[0],), "split", "a size")
         if sum(sizes) != n or any(k < 0 for k in sizes):
             raise ShapeError(f"split: the sizes {list(sizes)} must add up to {n}, the size of dim {dim}")
         return _by_sizes(tensor, sizes, dim)
-    size = as_int(given[0], "split", "the size of the parts")
+    size = as_int(size_arguments[0], "split", "the size of the parts")
     if size < 0 or (size == 0 and n):
         raise ShapeError(f"split: the size of the parts must be positive, got {size}")
     starts = range(0, n, size) if n else [0]
@@ -108,10 +108,10 @@ def tensor_split(
 ) -> tuple[Tensor, ...]:
     """Parts along a dimension: a number of parts, the first of which are one longer where it does not divide, or the
     positions at which it is cut."""
-    given = [v for v in (indices_or_sections, indices, sections) if v is not None]
-    if len(given) != 1:
+    cuts_argument = [v for v in (indices_or_sections, indices, sections) if v is not None]
+    if len(cuts_argument) != 1:
         raise UsageError("tensor_split: expected a number of parts, or the positions to cut at")
-    cuts, dim = given[0], _dim_of(input, dim, "tensor_split")
+    cuts, dim = cuts_argument[0], _dim_of(input, dim, "tensor_split")
     if isinstance(cuts, Tensor):
         if cuts.ndim > 1 or cuts.spec.is_float or cuts.dtype == "bool":
             raise UsageError("tensor_split: the positions must be a tensor of integers of at most one dimension")

@@ -36,8 +36,8 @@ class Transfer(Op):
 def transfer(x: Any, device: Device) -> Any:
     """A tensor of the elements of another on a device; a copy."""
     interpreter = interpreter_for(device)
-    made = interpreter.constant(x.numpy())
-    if made.array is x.array:
-        made = interpreter.copy(made)
-    interpreter.record(Transfer(x.device), (x,), {}, (made,))
-    return made
+    result = interpreter.constant(x.numpy())
+    if result.array is x.array:
+        result = interpreter.copy(result)
+    interpreter.record(Transfer(x.device), (x,), {}, (result,))
+    return result

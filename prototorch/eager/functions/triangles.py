@@ -111,8 +111,8 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 def _triangle_indices(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Any:
     if row < 0 or col < 0:
         raise UsageError(f"sizes must not be negative, got {row} and {col}")
-    found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
-    return cast_to(interpreter_for(device).constant(np.stack(found)), dtype or "int64")
+    index_arrays = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+    return cast_to(interpreter_for(device).constant(np.stack(index_arrays)), dtype or "int64")
 
 
 @tensor_function(method=False)

@@ -83,15 +83,15 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     parts, shape = as_ints((tuple(sizes),), "unflatten", "a size"), tuple(input.shape)
     if not parts:
         raise ShapeError("unflatten: expected at least one size")
-    known = 1
+    known_size = 1
     for n in parts:
-        known *= n if n != -1 else 1
+        known_size *= n if n != -1 else 1
     n = shape[dim]
-    fits = (n % known == 0 if known else n == 0) if -1 in parts else known == n
+    fits = (n % known_size == 0 if known_size else n == 0) if -1 in parts else known_size == n
     if parts.count(-1) > 1 or min(parts) < -1 or not fits:
         raise ShapeError(f"unflatten: dim {dim} of size {n} cannot be split into the sizes {list(parts)}")
-    filled = [n // known if p == -1 and known else max(p, 0) for p in parts]
-    return reshape(input, (*shape[:dim], *filled, *shape[dim + 1 :]))
+    new_sizes = [n // known_size if p == -1 and known_size else max(p, 0) for p in parts]
+    return reshape(input, (*shape[:dim], *new_sizes, *shape[dim + 1 :]))
 
 
 @tensor_function
@@ -147,9 +147,9 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 @tensor_function(method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors as views of the shape that they broadcast to."""
-    given = _checked_tensors("broadcast_tensors", tensors)
-    shape = broadcast_shapes(*(t.shape for t in given))
-    return tuple(broadcast_to(t, shape) for t in given)
+    operands = _checked_tensors("broadcast_tensors", tensors)
+    shape = broadcast_shapes(*(t.shape for t in operands))
+    return tuple(broadcast_to(t, shape) for t in operands)
 
 
 @tensor_function(method=False)
@@ -167,11 +167,11 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 def _checked_tensors(name: str, tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """Tensors that are given one by one or as one sequence. Raises UsageError for anything else."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
-    for t in given:
+    operands = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
+    for t in operands:
         if not isinstance(t, Tensor):
             raise UsageError(f"{name}: expected tensors, got a {type(t).__name__}")
-    return tuple(given)
+    return tuple(operands)
 
 
 def _each(name: str, convert: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:

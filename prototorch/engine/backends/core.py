@@ -185,7 +185,7 @@ class Backend:
 
     def layout_support(self, name: str) -> LayoutSupport | None:
         """How an op takes part in the layout channels_last; None for one that supports the default layout only."""
-        return next((found for level in self.levels if (found := layout_support_at(level, name))), None)
+        return next((support for level in self.levels if (support := layout_support_at(level, name))), None)
 
     @property
     def prefers_ghost_norm(self) -> bool:

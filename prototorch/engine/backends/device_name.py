@@ -28,12 +28,12 @@ class DeviceName(NamedTuple):
 
 def parse_device(name: str) -> DeviceName | None:
     """A device by its name; None for what is no such name. Numbers of GPUs have at most four digits."""
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return None
-    if found[3] is not None:
-        return DeviceName("cuda", int(found[3]))
-    return DeviceName(found[1]) if found[1] else DeviceName(found[2], 0)
+    if match[3] is not None:
+        return DeviceName("cuda", int(match[3]))
+    return DeviceName(match[1]) if match[1] else DeviceName(match[2], 0)
 
 
 def describe_device_names() -> str:

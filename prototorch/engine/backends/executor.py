@@ -209,11 +209,11 @@ class HostExecutor:
                 first_update = len(steps)
             ins, outs = (tuple(self._buffers.array(b, iteration) for b in bs) for bs in (step.inputs, step.outputs))
             steps.append((kernels[i], ins, outs))
-        cut = len(steps) if first_update is None else first_update
+        num_before_updates = len(steps) if first_update is None else first_update
         backend.prepare_all(steps)
         self._setup = backend.link_steps(steps[: plan.setup_steps])
-        self._forward_backward = backend.link_steps(steps[plan.setup_steps : cut])
-        self._updates = backend.link_steps(steps[cut:])
+        self._forward_backward = backend.link_steps(steps[plan.setup_steps : num_before_updates])
+        self._updates = backend.link_steps(steps[num_before_updates:])
         calls = (*self._setup, *self._forward_backward, *self._updates)
         self._needs_no_context = all(getattr(call, "is_native", False) for call in calls)
         self._copies = [(self._states.array(name), self._buffers.array(b)) for name, b in plan.state_copies]

@@ -157,14 +157,14 @@ class UserFolder:
 
     def entries(self) -> dict[str, os.stat_result]:
         """The files by name."""
-        found = {}
+        stats = {}
         try:
             for name in os.listdir(self._handle):
                 with suppress(OSError):  # another process has removed it
-                    found[name] = os.stat(name, dir_fd=self._handle, follow_symlinks=False)
+                    stats[name] = os.stat(name, dir_fd=self._handle, follow_symlinks=False)
         except OSError:
             return {}
-        return found
+        return stats
 
     def remove(self, name: str) -> bool:
         """Remove a file; whether it was there."""

@@ -53,15 +53,15 @@ def assert_backend_agrees(case: Case, backend: Backend) -> None:
     tolerance = TOLERANCE[precision.name] * case.tolerance
     for training in case.phases:
         both = ((_trace(case, training, precision.low_dtype), backend), (_trace(case, training, None), cpu("plain")))
-        found = [
+        results = [
             CompiledLayer(one, _outputs_and_gradients(one, case), on, weights)(inputs, case.mask()) for one, on in both
         ]
-        assert found[0].keys() == found[1].keys()
-        for name, expected in found[1].items():
+        assert results[0].keys() == results[1].keys()
+        for name, expected in results[1].items():
             gradient = name.startswith("d")
             room = tolerance * (GRADIENT_FACTOR if gradient else 1.0)
             least = MIN_SCALE_NARROW if gradient and precision.low_dtype is not None else MIN_SCALE
-            assert_close(found[0][name], expected, room, f"{name}, training={training}", least)
+            assert_close(results[0][name], expected, room, f"{name}, training={training}", least)
 
 
 def _trace(case: Case, training: bool, low: str | None) -> TracedLayer:

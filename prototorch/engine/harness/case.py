@@ -71,8 +71,8 @@ class Case:
     @cached_property
     def dtypes(self) -> tuple[str, ...]:
         """The element type of each input."""
-        given = self.example.dtype
-        return (given,) * len(self.example.inputs) if isinstance(given, str) else given
+        dtype = self.example.dtype
+        return (dtype,) * len(self.example.inputs) if isinstance(dtype, str) else dtype
 
     def specs(self, float_dtype: str, batch: int = BATCH) -> tuple[Spec, ...]:
         """The inputs' specs, with floating-point inputs of this type."""
@@ -84,10 +84,10 @@ class Case:
     def inputs(self, float_dtype: str) -> list[np.ndarray]:
         """The inputs' arrays: the same numbers whatever the type."""
         rng = np.random.default_rng(self.seed)
-        given = self.extra("range")
-        found = []
+        value_range = self.extra("range")
+        arrays = []
         for i, spec in enumerate(self.specs(float_dtype)):
-            limits = given if given is None or np.ndim(given) == 1 else given[i]
+            limits = value_range if value_range is None or np.ndim(value_range) == 1 else value_range[i]
             array: Any
             if spec.dtype == "bool":
                 array = rng.random(spec.shape) < 0.5
@@ -98,8 +98,8 @@ class Case:
             else:
                 low, high = limits or (0, 2)
                 array = rng.integers(low, high, spec.shape)
-            found.append(array.astype(spec.dtype))
-        return found
+            arrays.append(array.astype(spec.dtype))
+        return arrays
 
     def mask(self) -> np.ndarray | None:
         """The mask of the first input, where the example wants one."""
@@ -110,25 +110,25 @@ class Case:
 
     def weights(self, float_dtype: str) -> dict[str, np.ndarray]:
         """Values for the weights: as they begin, and a little random, so that no weight is 0 or equal to another."""
-        found = {}
+        arrays = {}
         for weight in self.declared_weights(float_dtype).values():
             array = initial_value(weight, self.seed)
             if weight.spec.is_float:
                 rng = np.random.default_rng([self.seed, crc32(weight.name.encode())])
                 array = array + 0.1 * rng.standard_normal(array.shape)
-            found[weight.name] = np.array(array, dtype=weight.spec.dtype)
-        return found
+            arrays[weight.name] = np.array(array, dtype=weight.spec.dtype)
+        return arrays
 
     def declared_weights(self, float_dtype: str) -> dict[str, WeightSpec]:
         """The weights as the layer asks for them in both phases."""
-        found: dict[str, WeightSpec] = {}
+        specs: dict[str, WeightSpec] = {}
         for training in self.phases:
-            found.update(
+            specs.update(
                 trace_layer(
                     Graph(), self.instance, self.specs(float_dtype), training, float_dtype, self.mask()
                 ).trace.weights
             )
-        return found
+        return specs
 
 
 def cases(*layers: type[Layer]) -> Iterator[Case]:

@@ -102,8 +102,8 @@ def shapes(case: Case, backend: Backend) -> None:
 def symbolic(case: Case, backend: Backend) -> None:
     """The layer called on symbols gives as many as it has outputs."""
     symbols = [Input(s, dtype=d) for s, d in zip(case.example.inputs, case.dtypes, strict=True)]
-    made = case.instance(*symbols)
-    assert (len(made) if isinstance(made, tuple) else 1) == case.instance.output_count()
+    symbols_of_outputs = case.instance(*symbols)
+    assert (len(symbols_of_outputs) if isinstance(symbols_of_outputs, tuple) else 1) == case.instance.output_count()
 
 
 @check
@@ -144,8 +144,8 @@ def _run_eager(case: Case, tensors: list[Tensor], weights: dict[str, np.ndarray]
     if mask is not None:
         tensors[0].mask = parameter(mask, False)
     key = parameter(np.array([1, 2], np.uint64), False)
-    made = run_layer(case.instance, tensors, training=training, key=key, name=NAME)
-    return made if isinstance(made, tuple) else (made,)
+    outputs = run_layer(case.instance, tensors, training=training, key=key, name=NAME)
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def _assert_same_gradients(
@@ -158,11 +158,13 @@ def _assert_same_gradients(
     if not loss.requires_grad:
         assert not one.grads
         return
-    known = {f"x{i}": t for i, t in enumerate(tensors)}
-    known.update({f"{NAME}/{n}": t for n, t in layer_state(case.instance).weights.items()})
-    for name, found in zip(one.grads, grad(loss, [known[n] for n in one.grads], materialize_grads=True), strict=True):
+    leaves = {f"x{i}": t for i, t in enumerate(tensors)}
+    leaves.update({f"{NAME}/{n}": t for n, t in layer_state(case.instance).weights.items()})
+    for name, gradient in zip(
+        one.grads, grad(loss, [leaves[n] for n in one.grads], materialize_grads=True), strict=True
+    ):
         assert_close(
-            found.numpy(),
+            gradient.numpy(),
             plan_results[f"d{name}"],
             10 * FLOAT32_TOLERANCE * case.tolerance,
             f"gradient by {name}",
@@ -246,8 +248,8 @@ def batched_is_unbatched(case: Case, backend: Backend) -> None:
     together = CompiledLayer(many, named_outputs(many), backend, weights)(inputs, mask)
     alone = CompiledLayer(single, named_outputs(single), backend, weights)
     for b in range(BATCH):
-        made = alone([x[b : b + 1] for x in inputs], None if mask is None else mask[b : b + 1])
-        for name, array in made.items():
+        outputs = alone([x[b : b + 1] for x in inputs], None if mask is None else mask[b : b + 1])
+        for name, array in outputs.items():
             assert_close(array, together[name][b : b + 1], FLOAT64_TOLERANCE * case.tolerance, f"sample {b} of {name}")
 
 

@@ -157,9 +157,9 @@ class CompiledLayer:
     def __call__(
         self, inputs: Sequence[np.ndarray], mask: np.ndarray | None = None, key: tuple[int, int] = (1, 2)
     ) -> dict[str, np.ndarray]:
-        given = {f"x{i}": x for i, x in enumerate(inputs)} | {RANDOM_KEY: np.array(key, np.uint64), MASK: mask}
-        made = self.runner({n: given[n] for n in self.names})
-        return {n: np.array(self.backend.to_numpy(a)) for n, a in made.items()}
+        feeds = {f"x{i}": x for i, x in enumerate(inputs)} | {RANDOM_KEY: np.array(key, np.uint64), MASK: mask}
+        results = self.runner({n: feeds[n] for n in self.names})
+        return {n: np.array(self.backend.to_numpy(a)) for n, a in results.items()}
 
 
 def named_outputs(traced_layer: TracedLayer) -> dict[str, Value]:

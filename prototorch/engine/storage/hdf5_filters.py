@@ -32,16 +32,16 @@ def decode_chunk(data: bytes, filters: Sequence[int], skip_mask: int, size: int,
     ``filters`` are in the order of encoding, each at most once; ``skip_mask`` has a bit set for each filter that was
     not applied to this chunk; ``itemsize`` is the bytes per element. Raises FilterError.
     """
-    applied = [code for position, code in enumerate(filters) if not skip_mask >> position & 1]
+    used_filters = [code for position, code in enumerate(filters) if not skip_mask >> position & 1]
     input_sizes = []  # of each filter when encoding; known up to and including the only one that compresses
     length: int | None = size
-    for code in applied:
+    for code in used_filters:
         input_sizes.append(length)
         if length is not None and code == FLETCHER32:
             length += 4
         elif code == DEFLATE:
             length = None
-    for code, length in zip(reversed(applied), reversed(input_sizes), strict=True):
+    for code, length in zip(reversed(used_filters), reversed(input_sizes), strict=True):
         if code == DEFLATE:
             assert length is not None
             data = _inflate(data, length)

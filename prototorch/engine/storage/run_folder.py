@@ -160,9 +160,9 @@ class RunFolder:
             return
         except OSError as error:
             raise SnapshotError(f"{self.log_path}: cannot read it: {error.strerror}") from error
-        kept = [line for line in lines if line.endswith("\n") and _epoch_of(line) <= epochs]
-        if kept != lines:
-            write_bytes(self.log_path, "".join(kept).encode())
+        kept_lines = [line for line in lines if line.endswith("\n") and _epoch_of(line) <= epochs]
+        if kept_lines != lines:
+            write_bytes(self.log_path, "".join(kept_lines).encode())
 
     def save_result(self, model: _SupportsSave, history: Mapping[str, object]) -> Path:
         """Save the trained model and its history; returns the path of the model."""

@@ -78,16 +78,16 @@ class _BatchTiling:
     def tile(self) -> list[Node] | None:
         """All nodes anew, those of loops for slices; None where no loop is worth it."""
         counts = self._slice_counts()
-        tiled = list(self.setup)
+        new_setup = list(self.setup)
         loops = 0
         for count, group in groupby(range(len(self.nodes)), lambda i: counts[i]):
             stretch = [self.nodes[i] for i in group]
             if count == self.batch or all(node.op.is_view for node in stretch):
-                tiled += stretch
+                new_setup += stretch
             else:
-                tiled += _TiledLoop(self, stretch, count, loops).nodes()
+                new_setup += _TiledLoop(self, stretch, count, loops).nodes()
                 loops += 1
-        return tiled if loops else None
+        return new_setup if loops else None
 
     # ------------------------------------------------------------------ how many samples a slice has
 

@@ -16,13 +16,13 @@ def fold_constants(graph: Graph, context: PassContext) -> bool:
     """Replace the outputs of such nodes by constants."""
     changed = False
     for node in graph:
-        known = all(v.kind == "constant" for v in node.inputs)
-        if not known or any(v.spec.size > _MAX_ELEMENTS for v in (*node.outputs, *node.inputs)):
+        has_constant_inputs = all(v.kind == "constant" for v in node.inputs)
+        if not has_constant_inputs or any(v.spec.size > _MAX_ELEMENTS for v in (*node.outputs, *node.inputs)):
             continue
-        computed = node.op.reference(np, *(v.array for v in node.inputs), **node.attrs)
-        for value, array in zip(node.outputs, computed if isinstance(computed, tuple) else (computed,), strict=True):
-            folded = np.array(array, dtype=value.dtype, order="C")
-            graph.replace_all_uses(value, Value(graph, value.spec, "constant", value.name, folded))
+        results = node.op.reference(np, *(v.array for v in node.inputs), **node.attrs)
+        for value, array in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            constant = np.array(array, dtype=value.dtype, order="C")
+            graph.replace_all_uses(value, Value(graph, value.spec, "constant", value.name, constant))
         graph.erase(node)
         changed = True
     return changed

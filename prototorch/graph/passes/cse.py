@@ -29,8 +29,8 @@ def eliminate_common_subexpressions(graph: Graph, context: PassContext) -> bool:
         except TypeError as exc:
             raise TypeError(f"an attribute of {node.op.name} cannot be hashed: {node.attrs}") from exc
         if first is not node:
-            for repeated, known in zip(node.outputs, first.outputs, strict=True):
-                graph.replace_all_uses(repeated, known)
+            for duplicate, original in zip(node.outputs, first.outputs, strict=True):
+                graph.replace_all_uses(duplicate, original)
             graph.erase(node)
             changed = True
     return changed

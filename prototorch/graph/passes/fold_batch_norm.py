@@ -66,8 +66,8 @@ def _fold(graph: Graph, convolution: Node, bias: Value | None, norm: Node) -> Va
         shift = reshape(subtract(beta, multiply(mean, scale)), shape=channels)
         if bias is not None:
             shift = add(multiply(as_dtype(bias, wide), reshape(scale, shape=channels)), shift)
-        scaled = multiply(as_dtype(w, wide), reshape(scale, shape=(-1, *(1,) * (w.ndim - 1))))
-        scaled, shift = as_dtype(scaled, w.dtype), as_dtype(shift, x.dtype)
+        scaled_weights = multiply(as_dtype(w, wide), reshape(scale, shape=(-1, *(1,) * (w.ndim - 1))))
+        scaled_weights, shift = as_dtype(scaled_weights, w.dtype), as_dtype(shift, x.dtype)
         with graph.scope(convolution.scope):
-            y = conv(x, scaled, **convolution.attrs)
+            y = conv(x, scaled_weights, **convolution.attrs)
         return add(y, shift)

@@ -98,10 +98,10 @@ class _Fusion:
         attempts = [[anchor]]
         while len(attempts[-1]) < MAX_OPS:
             following = self._following(attempts[-1])
-            chosen = next((i for i in following if groups.can_merge([*attempts[-1], i])), None)
-            if chosen is None:
+            addition = next((i for i in following if groups.can_merge([*attempts[-1], i])), None)
+            if addition is None:
                 break
-            attempts.append(sorted([*attempts[-1], chosen]))
+            attempts.append(sorted([*attempts[-1], addition]))
         for members in attempts[:0:-1]:
             inside = set(members)
             if all(r in inside for r in groups.readers[node.outputs[0]]):

@@ -48,10 +48,10 @@ class FusionGroups:
 
     def merge(self, groups: Iterable[int]) -> int:
         """Make one group of several (for which `can_merge` holds); its number is the first of theirs."""
-        first, *others = merged = sorted(set(groups))
-        bits = self._union(merged)
-        ancestors, before = _union_and_partial([self._ancestors[g] for g in merged], bits)
-        descendants, after = _union_and_partial([self._descendants[g] for g in merged], bits)
+        first, *others = members = sorted(set(groups))
+        bits = self._union(members)
+        ancestors, before = _union_and_partial([self._ancestors[g] for g in members], bits)
+        descendants, after = _union_and_partial([self._descendants[g] for g in members], bits)
         for g in others:
             self.members[first] += self.members.pop(g)
             self._sources[first] |= self._sources.pop(g)
@@ -94,15 +94,15 @@ class FusionGroups:
                 followers[source].append(g)
         ready = [(rank[g], g) for g, n in waits.items() if n == 0]
         heapify(ready)
-        ordered = []
+        sequence = []
         while ready:
             _, g = heappop(ready)
-            ordered.append(g)
+            sequence.append(g)
             for f in followers[g]:
                 waits[f] -= 1
                 if waits[f] == 0:
                     heappush(ready, (rank[f], f))
-        return ordered
+        return sequence
 
 
 def _union_and_partial(sets: Sequence[int], bits: int) -> tuple[int, int]:

@@ -22,10 +22,10 @@ __all__ = ["hoist_activation_gradient"]
 def hoist_activation_gradient(graph: Graph, context: PassContext) -> bool:
     """Exchange such gradients with the pooling's, and let the others read the smaller or the later value."""
     nodes = graph.nodes
-    dropped: dict[tuple[object, ...], Value] = {}
+    dropout_outputs: dict[tuple[object, ...], Value] = {}
     for node in nodes:
         if node.op is dropout:
-            dropped.setdefault(_dropout_key(node, node.inputs[0]), node.outputs[0])
+            dropout_outputs.setdefault(_dropout_key(node, node.inputs[0]), node.outputs[0])
     changed = False
     for node in nodes:
         source = node.inputs[0].producer if node.inputs else None
@@ -38,7 +38,7 @@ def hoist_activation_gradient(graph: Graph, context: PassContext) -> bool:
                 _exchange(graph, source, node)
                 changed = True
         elif reads_sign and source.op is dropout:
-            output = dropped.get(_dropout_key(source, node.inputs[1]))
+            output = dropout_outputs.get(_dropout_key(source, node.inputs[1]))
             if output is not None:
                 graph.set_inputs(node, (node.inputs[0], output))
                 changed = True

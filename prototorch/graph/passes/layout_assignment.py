@@ -98,14 +98,14 @@ class _LayoutAssignment:
         spec = replace(value.spec, layout=layout)
         if value.kind == "constant":
             return Value(self.graph, spec, "constant", value.name, value.stored_array)
-        converted = Value(self.graph, spec)
+        converted_value = Value(self.graph, spec)
         op = relabel if layouts_coincide(value.shape) else reorder
-        node = Node(op, (value,), {"layout": layout}, (converted,), user.scope, user.phase)
+        node = Node(op, (value,), {"layout": layout}, (converted_value,), user.scope, user.phase)
         if before is None:
             self.graph.append(node)
         else:
             self.graph.insert_before(before, node)
-        return converted
+        return converted_value
 
 
 def _affected_operands(

@@ -22,9 +22,9 @@ def prepack_weights(graph: Graph, context: PassContext) -> bool:
     if any(node.phase == "backward" for node in nodes):
         return False
     setup = [node for node in nodes if node.phase == SETUP]
-    known = {v for node in setup for v in node.outputs}
+    setup_values = {v for node in setup for v in node.outputs}
     packing: dict[Value, list[Node]] = {}  # the new nodes by what they read, so that it need not wait long in memory
-    packed: dict[tuple[Value, Any, int], Value] = {}
+    packed_values: dict[tuple[Value, Any, int], Value] = {}
     others = []
     for node in nodes:
         if node.phase == SETUP:
@@ -35,24 +35,24 @@ def prepack_weights(graph: Graph, context: PassContext) -> bool:
         if request is None:
             continue
         w = node.inputs[request.operand]
-        if not (w.kind == "constant" or (w.kind == "state" and w.name not in graph.updates) or w in known):
+        if not (w.kind == "constant" or (w.kind == "state" and w.name not in graph.updates) or w in setup_values):
             continue
         use = OperandUse(node.op.name, tuple(sorted(node.attrs.items())), ins, outs, request.operand, request.level)
         key = (w, request.layout_key or use, request.size)
-        if key not in packed:
+        if key not in packed_values:
             attrs = {"use": use, "size": request.size, "form": request.layout_key}
-            packed[key] = Value(graph, prepack.infer_spec(w.spec, use=use, size=request.size))
-            packing.setdefault(w, []).append(Node(prepack, (w,), attrs, (packed[key],), node.scope, SETUP))
-        inputs = (*node.inputs[: request.operand], packed[key], *node.inputs[request.operand + 1 :])
+            packed_values[key] = Value(graph, prepack.infer_spec(w.spec, use=use, size=request.size))
+            packing.setdefault(w, []).append(Node(prepack, (w,), attrs, (packed_values[key],), node.scope, SETUP))
+        inputs = (*node.inputs[: request.operand], packed_values[key], *node.inputs[request.operand + 1 :])
         others[-1] = Node(
             apply_prepacked, inputs, {"use": use}, node.outputs, node.scope, node.phase, node.scopes, loop=node.loop
         )
-    if not packed:
+    if not packed_values:
         return False
-    ordered: list[Node] = []
+    nodes_in_order: list[Node] = []
     for node in setup:
-        ordered.append(node)
+        nodes_in_order.append(node)
         for v in node.outputs:
-            ordered += packing.pop(v, ())
-    graph.rebuild([*ordered, *(new for news in packing.values() for new in news), *others])
+            nodes_in_order += packing.pop(v, ())
+    graph.rebuild([*nodes_in_order, *(new for news in packing.values() for new in news), *others])
     return True

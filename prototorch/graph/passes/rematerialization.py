@@ -100,14 +100,14 @@ class _Search:
         failed: set[frozenset[Value]] = set()
         while len(failed) < _MAX_FAILURES:
             candidates = [c for c in self._candidates(products, chains) if c.values not in failed]
-            chosen = _take_candidates(candidates, self.peak.nbytes * self.step_share)
-            if not chosen:
+            selection = _take_candidates(candidates, self.peak.nbytes * self.step_share)
+            if not selection:
                 return
-            while not self._accept(chosen):
-                if len(chosen) == 1:
-                    failed.add(chosen[0].values)
+            while not self._accept(selection):
+                if len(selection) == 1:
+                    failed.add(selection[0].values)
                     break
-                chosen = chosen[: len(chosen) // 2]
+                selection = selection[: len(selection) // 2]
 
     def _accept(self, candidates: Sequence[_Candidate]) -> bool:
         """Give these values up, if that is affordable and lowers the peak."""
@@ -201,13 +201,13 @@ class _Search:
 
     def _closure(self, value: Value, at: int, products: bool, chains: bool) -> _Candidate | None:
         """Giving up a value that is needed at a node, with what must be computed again for it."""
-        taken: dict[Value, None] = {value: None}
+        closure: dict[Value, None] = {value: None}
         saved = align_up(value.spec.nbytes)
         left = [value]
         seen: set[Value] = set()
         while left:
             for v in map(self.storage, self.recompute[left.pop()].inputs):
-                if v in seen or v in taken or v.kind != "node" or self.recompute[v].phase == SETUP:
+                if v in seen or v in closure or v.kind != "node" or self.recompute[v].phase == SETUP:
                     continue
                 seen.add(v)
                 copy = self.copies.get(v)
@@ -218,14 +218,14 @@ class _Search:
                         saved -= align_up(v.spec.nbytes)
                 elif self._last_use.get(v, 0) < self._peak_index:
                     if self._may_give_up(v, products):
-                        taken[v] = None
+                        closure[v] = None
                         left.append(v)
                     else:
                         saved -= align_up(v.spec.nbytes)
-        known = {self.recompute[v] for v in self.given_up}
-        nodes = dict.fromkeys(self.recompute[v] for v in taken)
-        cost = sum(self.cost[node] for node in nodes if node not in known)
-        return _Candidate(frozenset(taken), saved, max(cost, 1.0)) if saved > 0 else None
+        recomputed_nodes = {self.recompute[v] for v in self.given_up}
+        nodes = dict.fromkeys(self.recompute[v] for v in closure)
+        cost = sum(self.cost[node] for node in nodes if node not in recomputed_nodes)
+        return _Candidate(frozenset(closure), saved, max(cost, 1.0)) if saved > 0 else None
 
 
 def _without_product(value: Value, node: Node, backend: Backend | None) -> Node | None:
@@ -261,8 +261,8 @@ def _without_product(value: Value, node: Node, backend: Backend | None) -> Node 
         return None
     attrs = {"program": tuple(lines), "outputs": (own,), "inplace": ()}
     new = Node(fused, tuple(inputs), attrs, (value,), node.scope, node.phase, node.scopes)
-    known = backend.has_kernel(fused, new.input_specs, new.output_specs, attrs)
-    return new if known and not _is_product(new) else None
+    is_supported = backend.has_kernel(fused, new.input_specs, new.output_specs, attrs)
+    return new if is_supported and not _is_product(new) else None
 
 
 def _has_same_readers(
@@ -281,12 +281,12 @@ def _has_same_readers(
 
 def _take_candidates(candidates: Sequence[_Candidate], nbytes: float) -> list[_Candidate]:
     """The first candidates that together save so many bytes."""
-    taken: list[_Candidate] = []
+    selection: list[_Candidate] = []
     for candidate in candidates:
-        if taken and sum(c.saved for c in taken) >= nbytes:
+        if selection and sum(c.saved for c in selection) >= nbytes:
             break
-        taken.append(candidate)
-    return taken
+        selection.append(candidate)
+    return selection
 
 
 def _compute_cost(node: Node) -> float:

@@ -20,16 +20,16 @@ def mark_setup_nodes(graph: Graph, context: PassContext) -> bool:
         while value.producer is not None and value.producer.op.is_view:
             value = value.producer.inputs[0]
             owned.add(value)
-    known: set[Value] = set()
+    setup_values: set[Value] = set()
     changed = False
     first = next(iter(graph), None)
     for node in graph.nodes:
         fixed = all(
-            v in known or v.kind == "constant" or (v.kind == "state" and v.name not in graph.updates)
+            v in setup_values or v.kind == "constant" or (v.kind == "state" and v.name not in graph.updates)
             for v in node.inputs
         )
         if fixed and not node.op.cheap_to_recompute and owned.isdisjoint(node.outputs):
-            known.update(node.outputs)
+            setup_values.update(node.outputs)
             node.phase = SETUP
             changed = True
             if node is first:

@@ -65,18 +65,18 @@ def convert(
         raise UsageError("convert: what is to be written? Give -o OUT, or --write-rules FILE")
     if write_rules is not None and model is None:
         raise UsageError("--write-rules needs --model TEXT: rules map the names of a file to those of a net")
-    chosen = replace(matching or WeightOptions(), rules=as_rules(rules))
+    options = replace(matching or WeightOptions(), rules=as_rules(rules))
     writes: dict[str, _Write] = {}
     notes: list[str] = []
     if write_rules is not None:
-        opened = open_source(source, model, overrides, chosen, import_options or {}, match_only=True)
-        assert opened.match is not None
-        text = rules_text(opened.match)
-        writes[write_rules], notes = lambda path: _write_text(path, text), opened.notes
+        conversion = open_source(source, model, overrides, options, import_options or {}, match_only=True)
+        assert conversion.match is not None
+        text = rules_text(conversion.match)
+        writes[write_rules], notes = lambda path: _write_text(path, text), conversion.notes
     if target is not None:
-        opened = open_source(source, model, overrides, chosen, import_options or {})
-        writes |= _plan(opened, target, to, weights_to, writer_options)
-        notes = opened.notes
+        conversion = open_source(source, model, overrides, options, import_options or {})
+        writes |= _plan(conversion, target, to, weights_to, writer_options)
+        notes = conversion.notes
     for path in writes:
         _check_target(source, path, force)
     return Conversion(_write_all(writes, force), tuple(notes))

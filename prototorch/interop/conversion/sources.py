@@ -133,21 +133,21 @@ def _weights_for(
     target = load_model(model, weights=False, overrides=overrides)
     source = ConversionSource(path, target)
     if match_only:
-        opened = open_weights(
+        weights_source = open_weights(
             Weights.from_source(path, matching.except_, matching.rules),
             target.net,
             allow_download=matching.allow_download,
             check=False,
         )
         source.match = match_weights(
-            opened.file,
+            weights_source.file,
             trace_net(target.net, 1).weights,
             target.net,
-            opened.rules,
-            system=matching.system or opened.system,
+            weights_source.rules,
+            system=matching.system or weights_source.system,
             by_order=matching.by_order,
             except_=matching.except_,
-            data_format=matching.data_format or opened.data_format,
+            data_format=matching.data_format or weights_source.data_format,
         )
         report = load_report(source.match)
     else:

@@ -84,8 +84,8 @@ def verify_file(
         digests = digests_of_file(path)
     remedy = f"; remove it (prototorch weights remove {printable_path(path.name)}) to have it downloaded again"
     if expected is not None and not expected.matches(digests):
-        found = expected.of(digests)
-        raise FileError(f"{printable_path(path)}: expected {expected} as published, found {found}{remedy}")
+        actual = expected.of(digests)
+        raise FileError(f"{printable_path(path)}: expected {expected} as published, found {actual}{remedy}")
     if expected is None and record is not None and record.sha256 != digests.sha256:
         raise FileError(
             f"{printable_path(path)}: expected sha256 {record.sha256}, as first downloaded {record.date}, found "
@@ -147,10 +147,10 @@ def _fetch(address: str, path: Path, expected: Digest | None, size: int | str | 
         _record(path, address, digests, expected, path.stat())
     except TransferError as error:
         total = size or error.size
-        known = f" ({total})" if isinstance(total, str) else f" ({total:,} bytes)" if total else ""
+        size_text = f" ({total})" if isinstance(total, str) else f" ({total:,} bytes)" if total else ""
         where = f" from the mirror {source}" if source != address else ""
         raise FileError(
-            f"{address}{known} cannot be downloaded{where}: {error}; fetch it by other means and put it at "
+            f"{address}{size_text} cannot be downloaded{where}: {error}; fetch it by other means and put it at "
             f"{printable_path(path)}"
         ) from None
     except OSError as error:
@@ -163,9 +163,9 @@ def _check_digest(file: Path, address: str, path: Path, expected: Digest | None)
     """The digests of a file. Raises FileError unless it is what was published, or was downloaded first."""
     digests = digests_of_file(file)
     if expected is not None and not expected.matches(digests):
-        found = expected.of(digests)
+        actual = expected.of(digests)
         raise FileError(
-            f"{address}: expected {expected} as published, got {found}: what came is another file, or damaged"
+            f"{address}: expected {expected} as published, got {actual}: what came is another file, or damaged"
         )
     record = read_record(path)
     if expected is None and record is not None and record.sha256 != digests.sha256:
@@ -205,8 +205,8 @@ def _local_file(address: str, expected: Digest | None) -> Path:
     if not path.is_file():
         raise FileError(f"{printable_path(path)}: no such file ({address})")
     if expected is not None and not expected.matches(digests := digests_of_file(path)):
-        found = expected.of(digests)
-        raise FileError(f"{printable_path(path)}: expected {expected} as published, found {found}")
+        actual = expected.of(digests)
+        raise FileError(f"{printable_path(path)}: expected {expected} as published, found {actual}")
     return path
 
 

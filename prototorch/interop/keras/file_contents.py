@@ -58,8 +58,8 @@ class KerasWeights:
                 continue
             if layer.is_activation:
                 names = tuple(name.removeprefix("activation/") for name in names)
-            found = layout.transform.to_theirs(tuple(own[name] for name in layout.ours))
-            arrays |= dict(zip(names, found, strict=True))
+            arrays_of_layout = layout.transform.to_theirs(tuple(own[name] for name in layout.ours))
+            arrays |= dict(zip(names, arrays_of_layout, strict=True))
         return arrays
 
 

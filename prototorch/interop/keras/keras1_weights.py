@@ -31,8 +31,8 @@ def converted_layer(kind: str, arrays: Mapping[str, StoredArray], dims: str) -> 
     half = len(parts) // 2
     if are_gates and kind == "Bidirectional" and (row := _row_of_gates("", half / 3)) is not None:
         ways = {"forward_layer": parts[:half], "backward_layer": parts[half:]}
-        joined = {way: _joined_gates(one, row.gates) for way, one in ways.items()}
-        return kind, {f"{way}/{name}": array for way, one in joined.items() for name, array in one.items()}
+        gates_of_ways = {way: _joined_gates(one, row.gates) for way, one in ways.items()}
+        return kind, {f"{way}/{name}": array for way, one in gates_of_ways.items() for name, array in one.items()}
     if are_gates and (row := _row_of_gates(kind, len(parts) / 3)) is not None:
         return row.name_of(row.layers[0]), _joined_gates(parts, row.gates)
     if len(parts) == 3 and (gates := _gates_of_cudnn(parts)):
@@ -52,12 +52,12 @@ def _row_of_gates(kind: str, count: float) -> KerasRow | None:
 
 
 def _joined_gates(parts: list[StoredArray], firsts: tuple[int, ...]) -> dict[str, StoredArray]:
-    joined = {}
+    joined_arrays = {}
     for offset, name in enumerate(_RECURRENT):
         of_gates = [parts[first + offset] for first in firsts]
         shape = (*of_gates[0].shape[:-1], sum(part.shape[-1] for part in of_gates))
-        joined[name] = computed_array(of_gates, shape, lambda *gates: np.concatenate(gates, axis=-1))
-    return joined
+        joined_arrays[name] = computed_array(of_gates, shape, lambda *gates: np.concatenate(gates, axis=-1))
+    return joined_arrays
 
 
 def _gates_of_cudnn(parts: list[StoredArray]) -> int:

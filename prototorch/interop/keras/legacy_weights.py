@@ -74,11 +74,11 @@ def _split_layers(
     parts = {full: [part.split(":")[0] for part in full.split("/")] for full in weight_names}
     scopes = {full: tuple(names[:-1]) for full, names in parts.items()}
     if not is_model and (name in kinds or len(set(scopes.values())) <= 1 or _is_one_layer(scopes.values())):
-        found: dict[str, str] = {}
+        full_names: dict[str, str] = {}
         for full, names in parts.items():
             weight = _weight_name(name, names)
-            found[_unused_name(weight, found)] = full
-        return {name: found}
+            full_names[_unused_name(weight, full_names)] = full
+        return {name: full_names}
     layers: dict[str, dict[str, str]] = {}
     for full, names in parts.items():
         layer, weight = _inner_layer(name, names, kinds)
@@ -124,10 +124,10 @@ def _inner_layer(model: str, parts: Sequence[str], kinds: Mapping[str, ConfigLay
             path = "/".join([model, *scope[start:end]])
             if path in kinds:
                 return path, _weight_name(scope[end - 1], parts)
-    kept = [part for part in scope if not part.endswith("_cell")]
-    while kept and (kept[-1] in _HEADS or kept[-1].startswith(("forward_", "backward_"))):
-        kept.pop()
-    return "/".join([model, *kept]), _weight_name(kept[-1] if kept else model, parts)
+    outer_parts = [part for part in scope if not part.endswith("_cell")]
+    while outer_parts and (outer_parts[-1] in _HEADS or outer_parts[-1].startswith(("forward_", "backward_"))):
+        outer_parts.pop()
+    return "/".join([model, *outer_parts]), _weight_name(outer_parts[-1] if outer_parts else model, parts)
 
 
 def read_numbered_layers(layout: HDF5Layout) -> NamedArrays:

@@ -258,11 +258,11 @@ class _Conversion:
 
     def _bounds(self, node: LayerNode) -> tuple[float, float]:
         """Bounds of the layer's outputs, where they follow from the layers."""
-        found = [self.bounds.get(name, (-inf, inf)) for name in node.bottoms]
-        low, high = min(b[0] for b in found), max(b[1] for b in found)
-        if len(found) > 1 and not isinstance(node.layer, layers.Concatenate):
+        intervals = [self.bounds.get(name, (-inf, inf)) for name in node.bottoms]
+        low, high = min(b[0] for b in intervals), max(b[1] for b in intervals)
+        if len(intervals) > 1 and not isinstance(node.layer, layers.Concatenate):
             return -inf, inf
-        return node.layer.output_bounds(low, high) or (-inf, inf) if len(found) == 1 else (low, high)
+        return node.layer.output_bounds(low, high) or (-inf, inf) if len(intervals) == 1 else (low, high)
 
     def _add_call(self, node: LayerNode, first: LayerNode, name: str, inputs: list[KerasTensor]) -> None:
         """A further call of a layer whose weights are shared."""
@@ -294,10 +294,10 @@ def _transposed_crops(layer: Any) -> list[tuple[int, int]] | None:
     sizes = zip(layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding, extras, strict=True)
     for kernel, stride, dilation, (before, after), extra in sizes:
         reach = (kernel - 1) * dilation + 1
-        cut = after - extra + max(stride - reach, 0)
-        if cut < 0:
+        crop_after = after - extra + max(stride - reach, 0)
+        if crop_after < 0:
             raise NotExpressibleError("output_padding is larger than the padding at the end")
-        crops.append((before, cut))
+        crops.append((before, crop_after))
     return crops if any(map(any, crops)) else None
 
 

@@ -134,11 +134,11 @@ def _layer_name(key: str, names: Mapping[str, str]) -> str:
     parts = key.split("/")
     if parts[0] not in CONTAINERS:
         return "/".join(part for part in parts if part not in CONTAINERS)
-    named = []
+    names_of_parts = []
     for end in range(1, len(parts) + 1):
         if parts[end - 1] not in CONTAINERS:
-            named.append(names.get("/".join(parts[:end]), parts[end - 1]))
-    return "/".join(named)
+            names_of_parts.append(names.get("/".join(parts[:end]), parts[end - 1]))
+    return "/".join(names_of_parts)
 
 
 def _kind(key: str, name: str) -> str:

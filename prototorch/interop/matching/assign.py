@@ -28,7 +28,7 @@ def assign_match(match: Match, weights: Mapping[str, Any]) -> None:
     Whatever can fail is done for all of them before the first is written: arrays that are no memory maps are read, and
     held where they are small. Raises ModelFileError.
     """
-    held: dict[int, tuple[np.ndarray, ...]] = {}
+    arrays_in_memory: dict[int, tuple[np.ndarray, ...]] = {}
     free = _HELD_BYTES
     for number, assignment in enumerate(match.assignments):
         arrays = _read(assignment, match.file)
@@ -37,10 +37,10 @@ def assign_match(match: Match, weights: Mapping[str, Any]) -> None:
             _check_kind(array, name, weights[name], assignment, match.file)
         if all(_is_mapped(a) for a in arrays) or size > free:
             continue
-        held[number] = arrays
+        arrays_in_memory[number] = arrays
         free -= size
     for number, assignment in enumerate(match.assignments):
-        arrays = held.pop(number) if number in held else _read(assignment, match.file)
+        arrays = arrays_in_memory.pop(number) if number in arrays_in_memory else _read(assignment, match.file)
         for name, array in zip(assignment.ours, arrays, strict=True):
             _copy(weights[name], array)
 

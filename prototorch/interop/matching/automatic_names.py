@@ -25,7 +25,7 @@ def drop_automatic_names(layers: Sequence[NetLayer], match: NameMatch, file: Wei
     for number, layer in enumerate(layers):
         if re.fullmatch(rf"{snake_case(layer.kind)}_\d+", layer.key.rpartition("/")[2]):
             numbers[snake_case(layer.kind)].append(number)
-    dropped = []
+    dropped_keys = []
     names = {layer.key.rpartition("/")[2] for layer in layers}
     for word, group in numbers.items():
         if word in names:
@@ -36,5 +36,5 @@ def drop_automatic_names(layers: Sequence[NetLayer], match: NameMatch, file: Wei
         for number in group:
             if match.pairings[number].arrays:
                 match.pairings[number] = Pairing(missing=layers[number].weight_names())
-                dropped.append(layers[number].key)
-    return dropped
+                dropped_keys.append(layers[number].key)
+    return dropped_keys

@@ -33,7 +33,7 @@ class NameMatch:
     def rank(self) -> tuple[int, int]:
         """The larger the better: see `Pairing.rank`."""
         ranks = [p.rank for p in self.pairings]
-        return sum(found for found, _ in ranks), sum(fitting for _, fitting in ranks)
+        return sum(is_found for is_found, _ in ranks), sum(fitting for _, fitting in ranks)
 
 
 def match_names(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile, renaming: Renaming) -> NameMatch:

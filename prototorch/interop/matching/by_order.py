@@ -93,8 +93,8 @@ def _order_match(
 ) -> OrderMatch:
     pairings = []
     for i, layer in enumerate(layers):
-        found = pair_layer(layer, table, file, theirs[pairs[i]].find) if i in pairs else None
-        pairings.append(found or Pairing(missing=layer.weight_names()))
+        pairing = pair_layer(layer, table, file, theirs[pairs[i]].find) if i in pairs else None
+        pairings.append(pairing or Pairing(missing=layer.weight_names()))
     return OrderMatch(layers, theirs, pairs, pairings)
 
 

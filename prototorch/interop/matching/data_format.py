@@ -26,10 +26,10 @@ def with_data_format(file: WeightFile, data_format: str, tables: Sequence[Layout
     if all(table.system != "keras" for table in tables):
         systems = " or ".join(table.system for table in tables)
         raise UsageError(f"{file.path}: data_format is for weights of Keras; this file is of {systems}")
-    told = file.metadata.get("data_format")
-    if told is not None and told != data_format:
-        raise UsageError(f"{file.path}: data_format={data_format!r} is given, but the file itself says {told!r}")
-    if told is not None:
+    file_format = file.metadata.get("data_format")
+    if file_format is not None and file_format != data_format:
+        raise UsageError(f"{file.path}: data_format={data_format!r} is given, but the file itself says {file_format!r}")
+    if file_format is not None:
         return file
     return replace(file, metadata={**file.metadata, "data_format": data_format, "flatten": data_format})
 

@@ -27,10 +27,10 @@ class FileLayer:
     def find(self, layouts: Sequence[WeightLayout]) -> dict[str, str]:
         """The arrays by the names that the layouts give them; what is not there is left out."""
         theirs = [name for layout in layouts for name in layout.theirs]
-        found = {name: self.arrays[key] for name in theirs if (key := split_name(name)) in self.arrays}
-        if self.is_ordered and len(found) < len(theirs) == len(self.arrays):
+        names_of_arrays = {name: self.arrays[key] for name in theirs if (key := split_name(name)) in self.arrays}
+        if self.is_ordered and len(names_of_arrays) < len(theirs) == len(self.arrays):
             return dict(zip(theirs, self.arrays.values(), strict=True))
-        return found
+        return names_of_arrays
 
 
 class FileNames:
@@ -58,9 +58,9 @@ class FileNames:
                 unchanged.append((parts, name))
             elif (other := self._arrays.setdefault(new, name)) != name:
                 self.clashes.append((other, name))
-        renamed = set(self._arrays)
+        original_parts = set(self._arrays)
         for parts, name in unchanged:
-            if (other := self._arrays.setdefault(parts, name)) != name and parts not in renamed:
+            if (other := self._arrays.setdefault(parts, name)) != name and parts not in original_parts:
                 self.clashes.append((other, name))
         self._layers = {rename(split_name(layer.name)): layer for layer in _told_layers(file)}
 
@@ -69,7 +69,7 @@ class FileNames:
 
         A single weight that a rule maps to the net's own name is found by this name.
         """
-        found = {}
+        arrays_by_name = {}
         for layout in layouts:
             for name in layout.theirs:
                 array = self._arrays.get((*layer, *split_name(name)))
@@ -77,11 +77,11 @@ class FileNames:
                     own = (*layer, *split_name(layout.ours[0]))
                     array = self._arrays.get(own) if own in self._weights else None
                 if array is not None:
-                    found[name] = array
-        told = self._layers.get(layer)
-        if told is not None and len(found) < sum(len(layout.theirs) for layout in layouts):
-            return told.find(layouts) or found
-        return found
+                    arrays_by_name[name] = array
+        file_layer = self._layers.get(layer)
+        if file_layer is not None and len(arrays_by_name) < sum(len(layout.theirs) for layout in layouts):
+            return file_layer.find(layouts) or arrays_by_name
+        return arrays_by_name
 
 
 def split_name(name: str) -> Parts:
@@ -98,14 +98,14 @@ def find_file_layers(file: WeightFile, table: LayoutTable, submodules: Sequence[
     for name in file.arrays:
         parts = table.split_name(name)
         groups.setdefault(parts[:-1], {})[parts[-1:]] = name
-    merged: dict[Parts, dict[Parts, str]] = {}
+    arrays_of_layers: dict[Parts, dict[Parts, str]] = {}
     for parts, arrays in groups.items():
         tail = next((tail for tail in submodules if parts[-len(tail) :] == tail), ())
         above = parts[: len(parts) - len(tail)]
         if tail and not (above in groups or sum((*above, *t) in groups for t in submodules) > 1):
             above, tail = parts, ()
-        merged.setdefault(above, {}).update({(*tail, *local): name for local, name in arrays.items()})
-    return [FileLayer(".".join(parts), "", arrays) for parts, arrays in merged.items()]
+        arrays_of_layers.setdefault(above, {}).update({(*tail, *local): name for local, name in arrays.items()})
+    return [FileLayer(".".join(parts), "", arrays) for parts, arrays in arrays_of_layers.items()]
 
 
 def _told_layers(file: WeightFile) -> list[FileLayer]:

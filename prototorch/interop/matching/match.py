@@ -160,29 +160,33 @@ class _Candidate:
     ) -> _Candidate:
         renaming = Renaming(None if by_order else rules)
         if file.metadata.get("names") == "class order" and rules is None:
-            ordered = match_class_order(layers, table, file)
-            if ordered is not None and not by_order:
+            order_match = match_class_order(layers, table, file)
+            if order_match is not None and not by_order:
                 note = "the file has no names of layers: the k-th layer of a class is the k-th of this class in the net"
-                return cls(layers, file, ordered.pairings, [note], renaming, None)
+                return cls(layers, file, order_match.pairings, [note], renaming, None)
         if by_order:
-            ordered = match_order(layers, table, file)
-            return cls(layers, file, ordered.pairings, ["paired by order, kind and shape"], renaming, ordered)
-        named = match_names(layers, table, file, renaming)
-        notes = _prefix_notes(named)
-        if table.system == "keras" and rules is None and (dropped := drop_automatic_names(layers, named, file)):
+            order_match = match_order(layers, table, file)
+            return cls(layers, file, order_match.pairings, ["paired by order, kind and shape"], renaming, order_match)
+        name_match = match_names(layers, table, file, renaming)
+        notes = _prefix_notes(name_match)
+        if (
+            table.system == "keras"
+            and rules is None
+            and (dropped_keys := drop_automatic_names(layers, name_match, file))
+        ):
             notes.append(
-                f"{dropped[0]!r} and {len(dropped) - 1} more names only count the layers of a class, which are others "
-                "in the file: such names say nothing"
+                f"{dropped_keys[0]!r} and {len(dropped_keys) - 1} more names only count the layers of a class, which are "
+                "others in the file: such names say nothing"
             )
-        complete = all(p.is_complete for p in named.pairings)
+        complete = all(p.is_complete for p in name_match.pairings)
         proposal = None if complete or rules is not None else match_order(layers, table, file)
-        return cls(layers, file, named.pairings, notes, renaming, proposal)
+        return cls(layers, file, name_match.pairings, notes, renaming, proposal)
 
     @property
     def rank(self) -> tuple[int, int]:
         ranks = [p.rank for p in self.pairings]
         proposed = 0 if self.proposal is None else len(self.proposal.pairs)
-        return sum(fitting for _, fitting in ranks), sum(found for found, _ in ranks) + proposed
+        return sum(fitting for _, fitting in ranks), sum(is_found for is_found, _ in ranks) + proposed
 
     @property
     def content(self) -> object:

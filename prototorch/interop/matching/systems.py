@@ -27,11 +27,11 @@ def candidate_tables(file: WeightFile, system: str | None) -> list[LayoutTable]:
         if table is None:
             raise UsageError(f"system={system!r}: expected one of {', '.join(SYSTEMS)}.{did_you_mean(system, SYSTEMS)}")
         return [table]
-    told = file.system or _METADATA_FORMATS.get(file.metadata.get("format", ""), "")
-    table = layout_table(told) if told else None
+    declared = file.system or _METADATA_FORMATS.get(file.metadata.get("format", ""), "")
+    table = layout_table(declared) if declared else None
     if table is not None:
         return [table]
-    return [found for name in SYSTEMS if (found := layout_table(name)) is not None]
+    return [layouts for name in SYSTEMS if (layouts := layout_table(name)) is not None]
 
 
 def choose_table(

@@ -88,11 +88,11 @@ class TensorReader:
         return decode_elements(file.array(stored_dtype(dtype), shape, offset, name), dtype, f"{file.path}: {name}")
 
     def _small(self, tensor: Any, name: str, dtype: str, shape: tuple[int, ...], size: int) -> np.ndarray:
-        stored = stored_dtype(dtype)
+        dtype_in_file = stored_dtype(dtype)
         if tensor.raw_data or not size:
             if len(tensor.raw_data) != size:
                 raise self.refuse(name, f"has {len(tensor.raw_data):,} bytes, {dtype}{list(shape)} needs {size:,}")
-            elements = np.frombuffer(tensor.raw_data, stored).reshape(shape)
+            elements = np.frombuffer(tensor.raw_data, dtype_in_file).reshape(shape)
             return decode_elements(elements, dtype, f"{self.file.path}: {name}")
         values = getattr(tensor, _TYPED_FIELDS.get(dtype, "int32_data"))
         count = prod(shape) * (2 if dtype.startswith("complex") else 1)
@@ -102,9 +102,9 @@ class TensorReader:
             real = np.asarray(values, "float32" if dtype == "complex64" else "float64")
             return decode_elements(real.view(dtype).reshape(shape), dtype, name)
         if dtype in ("float16", "bfloat16"):  # their bits, as integers
-            elements = np.asarray(values, np.int64).astype(np.uint16).view(stored)
+            elements = np.asarray(values, np.int64).astype(np.uint16).view(dtype_in_file)
         else:
-            elements = np.asarray(values).astype(stored)
+            elements = np.asarray(values).astype(dtype_in_file)
         return decode_elements(elements.reshape(shape), dtype, f"{self.file.path}: {name}")
 
     # ---------------------------------------------------------------- data in another file

@@ -99,7 +99,7 @@ class _Walker:
         """Walk over a message. number: of an initializer of the main graph."""
         if depth > MAX_DEPTH:
             raise self.refuse(f"messages lie more than {MAX_DEPTH} levels deep in each other (subgraphs in subgraphs)")
-        inside, packed, texts = _MESSAGES[kind], _PACKED_INTEGERS.get(kind, ()), _TEXTS.get(kind, ())
+        inside, packed_fields, texts = _MESSAGES[kind], _PACKED_INTEGERS.get(kind, ()), _TEXTS.get(kind, ())
         at, data = start, self.data
         while at < end:
             self.fields += 1
@@ -130,7 +130,7 @@ class _Walker:
                     self.submessage(kind, inside[field], field, (tag_end, at, size), depth)
                 elif field in texts:
                     self.check_text(at, size)
-                elif field in packed:
+                elif field in packed_fields:
                     self.count_varints(size)
                 elif kind == "tensor" and field == _RAW_DATA and number is not None and size >= MAPPED_BYTES:
                     self.raw[number] = (at, size)

@@ -43,10 +43,10 @@ def find_format(file: UnknownFile) -> Format:
         raise ModelFileError(f"{where}: is a folder, not a file of weights")
     if not file.head:
         raise ModelFileError(f"{where}: is empty")
-    known = ", ".join(sorted(one.name for one in formats() if one.endings))
+    format_names = ", ".join(sorted(one.name for one in formats() if one.endings))
     raise ModelFileError(
-        f"{where}: no known format of weights begins with {bytes(file.head[:8])!r}; read are {known}; is it damaged, "
-        "or not downloaded whole?"
+        f"{where}: no known format of weights begins with {bytes(file.head[:8])!r}; read are {format_names}; is it "
+        "damaged, or not downloaded whole?"
     )
 
 

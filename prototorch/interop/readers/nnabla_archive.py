@@ -36,14 +36,14 @@ def _recognize(file: UnknownFile) -> bool:
 def _open(path: str) -> WeightFile:
     file = MappedFile(path)
     members = zip_members(file)
-    found = [member for name, member in members.items() if name in ("parameter.h5", "parameter.protobuf")]
-    if len(found) != 1:
-        raise ModelFileError(f"{path}: expected one parameter.h5 or parameter.protobuf, found {len(found)}")
+    parameter_members = [member for name, member in members.items() if name in ("parameter.h5", "parameter.protobuf")]
+    if len(parameter_members) != 1:
+        raise ModelFileError(f"{path}: expected one parameter.h5 or parameter.protobuf, found {len(parameter_members)}")
     skipped = {name: "the optimizer's state" for name in members if name.endswith(".optimizer")}
-    if found[0].name == "parameter.h5":
-        weights = plain_weight_file(read_zipped_layout(file, found[0]))
+    if parameter_members[0].name == "parameter.h5":
+        weights = plain_weight_file(read_zipped_layout(file, parameter_members[0]))
         return WeightFile(path, FORMAT.name, "nnabla", weights.arrays, skipped=skipped)
-    return WeightFile(path, FORMAT.name, "nnabla", _read_parameters(file, found[0]), skipped=skipped)
+    return WeightFile(path, FORMAT.name, "nnabla", _read_parameters(file, parameter_members[0]), skipped=skipped)
 
 
 def _read_parameters(file: MappedFile, member: ZipMember) -> dict[str, StoredArray]:

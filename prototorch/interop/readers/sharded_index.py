@@ -78,22 +78,22 @@ def _shard_path(path: str, shard: str) -> str:
     if problem or shard.lower().endswith(".json"):
         _refuse(path, f"the file name {shard[:100]!r} {problem or 'is that of an index'}")
     folder = os.path.dirname(path)
-    found = os.path.join(folder, shard)
-    if os.path.dirname(os.path.realpath(found)) not in (
+    shard_path = os.path.join(folder, shard)
+    if os.path.dirname(os.path.realpath(shard_path)) not in (
         os.path.realpath(folder),
         os.path.dirname(os.path.realpath(path)),
     ):
         _refuse(path, f"{shard[:100]!r} is a link that leads out of the folder")
-    return found
+    return shard_path
 
 
 def _open_shard(path: str, shard: str) -> WeightFile:
     """A file that the index lists. An index that lists an index is refused: they could open each other for ever."""
-    found = _shard_path(path, shard)
-    shard_format = find_format(UnknownFile(found))
+    shard_path = _shard_path(path, shard)
+    shard_format = find_format(UnknownFile(shard_path))
     if any(ending.endswith(".json") for ending in shard_format.endings):
         _refuse(path, f"lists {shard[:100]!r}, which is itself an index, not a file of weights")
-    return shard_format.open(found)
+    return shard_format.open(shard_path)
 
 
 def _refuse(path: str, reason: str) -> NoReturn:

@@ -30,8 +30,8 @@ def _open(path: str) -> WeightFile:
     magic, position = load_pickle(file, file.data, 0, {})
     version, position = load_pickle(file, file.data, position, {})
     if magic != _MAGIC_NUMBER or version != _PROTOCOL_VERSION:
-        found = str(version)[:40] if type(version) is int else "none"
-        raise ModelFileError(f"{file.path}: expected protocol version {_PROTOCOL_VERSION}, got {found}")
+        version_text = str(version)[:40] if type(version) is int else "none"
+        raise ModelFileError(f"{file.path}: expected protocol version {_PROTOCOL_VERSION}, got {version_text}")
     _, position = load_pickle(file, file.data, position, {})
     value, position = load_pickle(file, file.data, position, storages)
     keys, position = load_pickle(file, file.data, position, {})

@@ -81,8 +81,8 @@ class BlockSearch:
         """Make the block that shortens the text most; False where none does."""
         best: _Candidate | None = None
         groups = self.repeated_sequences()
-        for bound, group in groups[:_MOST_CANDIDATES]:
-            if best is not None and bound <= best.saving:
+        for limit, group in groups[:_MOST_CANDIDATES]:
+            if best is not None and limit <= best.saving:
                 break
             candidate = self.candidate(group)
             if candidate is not None and candidate.saving > 0 and (best is None or candidate.saving > best.saving):
@@ -115,9 +115,9 @@ class BlockSearch:
                 cost = cost_before + costs[number][start + length - 1]
                 items = bodies[number].items[start : start + length]
                 if len(apart) > 1 and (length > 1 or items[0].bodies) and not self._is_periodic(items):
-                    bound = float((len(apart) - 1) * cost - _DEFINITION - 3 * len(apart))
-                    if bound > 0:
-                        result.append((bound * _quality(items, _before(bodies[number], start)), bodies, apart, length))
+                    limit = float((len(apart) - 1) * cost - _DEFINITION - 3 * len(apart))
+                    if limit > 0:
+                        result.append((limit * _quality(items, _before(bodies[number], start)), bodies, apart, length))
                 extended: dict[int, list[tuple[int, int]]] = defaultdict(list)
                 for number, start in positions:
                     if start + length < len(later[number]):
@@ -126,8 +126,8 @@ class BlockSearch:
             current = following
         result.sort(key=lambda entry: -entry[0])
         return [
-            (bound, [_Occurrence(bodies[n], s, bodies[n].items[s : s + length]) for n, s in apart])
-            for bound, bodies, apart, length in result[: 2 * _MOST_CANDIDATES]
+            (limit, [_Occurrence(bodies[n], s, bodies[n].items[s : s + length]) for n, s in apart])
+            for limit, bodies, apart, length in result[: 2 * _MOST_CANDIDATES]
         ]
 
     def note_names(self) -> None:

@@ -17,17 +17,17 @@ def chain_concatenations(net: Net) -> Net:
 
     ``[a, b]``, ``[a, b, c]`` become ``[a, b]``, ``[[a, b], c]``: the same values.
     """
-    joined: dict[tuple[object, ...], str] = {}  # axis and inputs of a concatenation -> its output
+    concatenations: dict[tuple[object, ...], str] = {}  # axis and inputs of a concatenation -> its output
     nodes: list[LayerNode] = []
     for node in net.nodes:
         new = node
         if isinstance(node.layer, Concatenate):
             axis, bottoms = node.layer.axis, node.bottoms
             for length in range(len(bottoms) - 1, max(1, len(bottoms) - 1 - _LONGEST_REST), -1):
-                top = joined.get((axis, *bottoms[:length]))
+                top = concatenations.get((axis, *bottoms[:length]))
                 if top is not None:
                     new = replace(node, bottoms=(top, *bottoms[length:]))
                     break
-            joined.setdefault((axis, *bottoms), node.tops[0])
+            concatenations.setdefault((axis, *bottoms), node.tops[0])
         nodes.append(new)
     return replace(net, nodes=tuple(nodes))

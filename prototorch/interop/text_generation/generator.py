@@ -115,8 +115,8 @@ def _generate(net: Net, policy: str, sections: Sequence[Field], comments: Sequen
     order = [node for item in top.items for node in item.nodes]
     if find_difference(net, other, order) is not None:
         return None
-    renamed = {net.nodes[number].name: node.name for number, node in zip(order, other.nodes, strict=True)}
-    return GeneratedText(text, other, renamed)
+    new_names = {net.nodes[number].name: node.name for number, node in zip(order, other.nodes, strict=True)}
+    return GeneratedText(text, other, new_names)
 
 
 def _flat(net: Net, sections: Sequence[Field], comments: Sequence[str]) -> GeneratedText:
@@ -222,9 +222,9 @@ class _LayerFacts:
             else:
                 parts = split_name(node.name)
                 names.append(parts if find_name_error("".join(parts)) is None else (node.name,))
-        joined = Counter("".join(parts) for parts in names if parts is not None)
+        counts = Counter("".join(parts) for parts in names if parts is not None)
         return [
-            (self.net.nodes[i].name,) if parts is not None and joined["".join(parts)] > 1 else parts
+            (self.net.nodes[i].name,) if parts is not None and counts["".join(parts)] > 1 else parts
             for i, parts in enumerate(names)
         ]
 

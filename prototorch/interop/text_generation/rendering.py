@@ -57,7 +57,7 @@ class Renderer:
         read = {reference.node for item in items for reference in item.references()}
         last = self.top.items[-1].exit
         read |= {reference.node for reference in self.outputs if reference != Reference(last) or len(self.outputs) > 1}
-        given = {"".join(item.name) for item in items if item.name is not None}
+        names_in_use = {"".join(item.name) for item in items if item.name is not None}
         counts: dict[str, int] = {}
         skipped = {id(block.body.items[-1]) for block in self.blocks}
         for item in items:
@@ -68,7 +68,7 @@ class Renderer:
                 continue
             word = snake_case(item.head)
             name = ""
-            while not name or name in given:
+            while not name or name in names_in_use:
                 name = f"{word}_{_letters(counts.get(word, 0))}"
                 counts[word] = counts.get(word, 0) + 1
             self.names[item.exit] = name
@@ -94,14 +94,14 @@ class Renderer:
     def ordered_blocks(self) -> Iterator[BlockDraft]:
         """The blocks, each after those that it uses."""
         by_name = {block.name: block for block in self.blocks}
-        written: set[str] = set()
+        names_before: set[str] = set()
         stack = list(reversed(self.blocks))
         while stack:
             block = stack[-1]
             used = {item.head for body in block.body.bodies() for item in body.items if item.kind == USE}
-            missing = sorted(used - written)
-            if block.name not in written and not missing:
-                written.add(block.name)
+            missing = sorted(used - names_before)
+            if block.name not in names_before and not missing:
+                names_before.add(block.name)
                 yield block
             if missing:
                 stack.extend(by_name[name] for name in missing)

@@ -91,11 +91,11 @@ class Statement:
 
     def references(self) -> list[Reference]:
         """What this statement and all inside it read by name."""
-        found: list[Reference] = []
+        all_references: list[Reference] = []
         for item in self.walk():
-            found.extend(value for value in item.bottoms or () if isinstance(value, Reference))
-            found.extend(value for _, value in item.fields if isinstance(value, Reference))
-        return found
+            all_references.extend(value for value in item.bottoms or () if isinstance(value, Reference))
+            all_references.extend(value for _, value in item.fields if isinstance(value, Reference))
+        return all_references
 
     def substitute(self, numbers: Iterator[Any], names: Iterator[tuple[str, ...]] | None = None) -> Statement:
         """A copy with other values in the place of its numbers, and other names in the place of its names."""

@@ -138,6 +138,6 @@ def state_arrays(torch_layer: TorchLayer, weights: Mapping[str, np.ndarray]) -> 
     """The arrays of the layer's modules by their names below it, from the layer's weights."""
     arrays: dict[str, np.ndarray] = {}
     for layout in torch_layer.layouts:
-        stored = layout.transform.to_theirs(tuple(np.asarray(weights[name]) for name in layout.ours))
-        arrays.update(zip(layout.theirs, stored, strict=True))
+        arrays_of_layout = layout.transform.to_theirs(tuple(np.asarray(weights[name]) for name in layout.ours))
+        arrays.update(zip(layout.theirs, arrays_of_layout, strict=True))
     return arrays

@@ -41,13 +41,13 @@ def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = ()) 
     weights = declared.weights
     start = f"the weight set {weights.name} belongs to the model {weights.model!r}"
     if missing or unused or len(other) * 2 > len(actual):
-        given = f"not to {net.name!r}" if net.name != weights.model else "and this net has other layers"
+        reason = f"not to {net.name!r}" if net.name != weights.model else "and this net has other layers"
         details = [
             *([f"{_list(missing)} {'is' if len(missing) == 1 else 'are'} not in it"] if missing else []),
             *([f"{_list(unused)} of it {'is' if len(unused) == 1 else 'are'} not here"] if unused else []),
         ]
         raise UsageError(
-            f"{start}, {given}: {'; '.join(details) or 'most weights have other shapes'}. Use load_model("
+            f"{start}, {reason}: {'; '.join(details) or 'most weights have other shapes'}. Use load_model("
             f'"{weights.model}", weights="{weights.name}"), or except_ for layers that are initialized anew'
         )
     layers = dict.fromkeys(name.rpartition("/")[0] for name in other)

@@ -65,13 +65,13 @@ def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None
         if check:
             check_belongs(declared, net, block.except_)
         is_allowed = allow_download or (allow_download is None and name == declared.weights.address)
-        opened = _open_set(declared, net, is_allowed)
+        source_weights = _open_set(declared, net, is_allowed)
     elif "://" in name or name.startswith("file:"):
         _check_allowed("the text", name, allow_download is not False)
-        opened = _open_file(download(name), net)
+        source_weights = _open_file(download(name), net)
     else:
-        opened = _open_file(_find_file(block, net), net)
-    return opened if block.rules is None else replace(opened, rules=block.rules)
+        source_weights = _open_file(_find_file(block, net), net)
+    return source_weights if block.rules is None else replace(source_weights, rules=block.rules)
 
 
 def _find_file(block: Weights, net: Net) -> Path:
@@ -93,8 +93,8 @@ def _looks_like_path(name: str) -> bool:
 
 def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWeights:
     weights = declared.weights
-    known = {one.name.partition(" ")[0].lower() for one in formats()}
-    if weights.format.partition(" ")[0].lower() not in known:
+    format_names = {one.name.partition(" ")[0].lower() for one in formats()}
+    if weights.format.partition(" ")[0].lower() not in format_names:
         others = [one.weights for one in list_sets() if one.weights.replaces == weights.model]
         instead = "".join(f'; instead: load_model("{one.model}", weights="{one.name}")' for one in others)
         raise UsageError(

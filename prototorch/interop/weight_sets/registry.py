@@ -69,17 +69,17 @@ def sets_of_model(model: str) -> list[DeclaredSet]:
 
 def sets_of_net(net: Net) -> list[DeclaredSet]:
     """The sets of a net's text: those in ``weights/`` beside it, then the shipped ones of a model of its name."""
-    found: list[DeclaredSet] = []
+    sets: list[DeclaredSet] = []
     text = text_of_net(net)
     names = model_names(net)
     if text is not None and text.parent != package_folder("models"):
         for name in names:
             path = text.parent / "weights" / f"{name}.proto"
             if path.is_file():
-                found += read_sets(path)
+                sets += read_sets(path)
     for name in names:
-        found += [one for one in sets_of_model(name) if one.weights.model == name]
-    return found
+        sets += [one for one in sets_of_model(name) if one.weights.model == name]
+    return sets
 
 
 def model_names(net: Net) -> list[str]:

@@ -39,8 +39,8 @@ class OutputFormat(Extension):
         """Write a model; the paths of the files written. Raises UsageError for an option that the format has not."""
         for name in options:
             if name not in self.options:
-                known = ", ".join(self.options) or "none"
+                option_names = ", ".join(self.options) or "none"
                 raise UsageError(
-                    f"{self.title} has no option {name!r}; it has {known}.{did_you_mean(name, self.options)}"
+                    f"{self.title} has no option {name!r}; it has {option_names}.{did_you_mean(name, self.options)}"
                 )
         return tuple(self.write(os.fspath(path), model, **options))

@@ -67,9 +67,11 @@ def _find_names(names: str, net: Net) -> tuple[str, Callable[[Parts], Parts] | N
     if names in _SYSTEMS:
         return names, None
     own = [one.weights for one in sets_of_net(net)]
-    chosen = [one for one in own if names in (one.name, *one.alias, one.name.partition("/")[0])]
-    if not chosen:
-        known = [*_SYSTEMS, *(one.name for one in own)]
-        raise UsageError(f"names must be one of {', '.join(known)}, not {names!r:.80}.{did_you_mean(names, known)}")
-    rules = [MapRule(from_=rule.to, to=rule.from_) for rule in chosen[0].rules.map]
-    return chosen[0].system, Renaming(Rules(map=rules)).under(())
+    matching_sets = [one for one in own if names in (one.name, *one.alias, one.name.partition("/")[0])]
+    if not matching_sets:
+        system_names = [*_SYSTEMS, *(one.name for one in own)]
+        raise UsageError(
+            f"names must be one of {', '.join(system_names)}, not {names!r:.80}.{did_you_mean(names, system_names)}"
+        )
+    rules = [MapRule(from_=rule.to, to=rule.from_) for rule in matching_sets[0].rules.map]
+    return matching_sets[0].system, Renaming(Rules(map=rules)).under(())

@@ -113,10 +113,10 @@ def mish(input: Any, inplace: bool = False) -> Any:
 def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
     check_input(input, "softplus")
-    scaled = input if beta == 1 else input * beta
-    y = ops.softplus(scaled)
+    scaled_input = input if beta == 1 else input * beta
+    y = ops.softplus(scaled_input)
     y = y if beta == 1 else y * (1 / beta)
-    return ops.where(ops.greater(scaled, threshold), input, y)
+    return ops.where(ops.greater(scaled_input, threshold), input, y)
 
 
 def softsign(input: Any) -> Any:

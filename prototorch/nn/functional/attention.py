@@ -66,11 +66,11 @@ def _check(
     for x in (query, key, value, *(() if attn_mask is None else (attn_mask,))):
         check_input(x, name)
     shapes = [list(x.shape) for x in (query, key, value)]
-    said = f"query {shapes[0]}, key {shapes[1]}, value {shapes[2]}"
+    shapes_text = f"query {shapes[0]}, key {shapes[1]}, value {shapes[2]}"
     if any(len(shape) < 2 for shape in shapes):
-        raise ShapeError(f"{name}: expected at least two dimensions [..., steps, features], got {said}")
+        raise ShapeError(f"{name}: expected at least two dimensions [..., steps, features], got {shapes_text}")
     if shapes[0][-1] != shapes[1][-1] or shapes[1][-2] != shapes[2][-2]:
-        raise ShapeError(f"{name}: expected query [..., t, d], key [..., s, d], value [..., s, e], got {said}")
+        raise ShapeError(f"{name}: expected query [..., t, d], key [..., s, d], value [..., s, e], got {shapes_text}")
     if len({str(x.dtype) for x in (query, key, value)}) > 1 or not query.spec.is_float:
         types = ", ".join(repr(x.dtype) for x in (query, key, value))
         raise UsageError(f"{name}: query, key and value must have one floating-point type, got {types}")
@@ -144,8 +144,8 @@ def _visible_keys(mask: Any) -> Any:
     if mask.requires_grad or active_trace.get() is not None:
         return None
     numbers = mask.numpy()
-    hidden = np.isneginf(numbers)
-    return mask.interpreter.constant(~hidden) if np.all(hidden | (numbers == 0)) else None
+    is_hidden = np.isneginf(numbers)
+    return mask.interpreter.constant(~is_hidden) if np.all(is_hidden | (numbers == 0)) else None
 
 
 def _fused(

@@ -23,11 +23,11 @@ def _check_labels(name: str, target: Any, classes: int, ignore_index: int) -> No
     if not hasattr(target.interpreter, "backend") or not target.spec.size:
         return
     labels = target.numpy()
-    counted = labels[labels != ignore_index]
-    if counted.size and (counted.min() < 0 or counted.max() >= classes):
+    counted_labels = labels[labels != ignore_index]
+    if counted_labels.size and (counted_labels.min() < 0 or counted_labels.max() >= classes):
         raise DataError(
             f"{name}: labels must lie in 0 .. {classes - 1} (or be ignore_index {ignore_index}), got "
-            f"{int(counted.min())} .. {int(counted.max())}"
+            f"{int(counted_labels.min())} .. {int(counted_labels.max())}"
         )
 
 
@@ -57,11 +57,12 @@ def _likelihood(
     _check_labels(name, target, classes, ignore_index)
     is_counted = ops.not_equal(target, ignore_index)
     labels = ops.where(is_counted, target, ops.zeros_like(target))
-    counted = ops.cast(is_counted, dtype=str(log_probabilities.dtype))
+    counted_weights = ops.cast(is_counted, dtype=str(log_probabilities.dtype))
     weights = (
-        counted
+        counted_weights
         if weight is None
-        else ops.reshape(ops.take(ops.reshape(weight, shape=(classes, 1)), labels), shape=tuple(labels.shape)) * counted
+        else ops.reshape(ops.take(ops.reshape(weight, shape=(classes, 1)), labels), shape=tuple(labels.shape))
+        * counted_weights
     )
     loss = -_picked(log_probabilities, labels, axis)
     return ops.where(is_counted, loss * weights, ops.zeros_like(loss)), weights, labels
@@ -144,9 +145,9 @@ def cross_entropy(
     total = ops.sum(weights)
     if not label_smoothing:
         return ops.sum(loss) / total if reduction == "mean" else reduce_loss(loss, reduction)
-    spread = -ops.sum(log_probabilities if by_class is None else log_probabilities * by_class, axis=axis)
-    spread = ops.where(ops.not_equal(target, ignore_index), spread, ops.zeros_like(spread))
-    both = loss * (1 - label_smoothing) + spread * (label_smoothing / classes)
+    uniform_loss = -ops.sum(log_probabilities if by_class is None else log_probabilities * by_class, axis=axis)
+    uniform_loss = ops.where(ops.not_equal(target, ignore_index), uniform_loss, ops.zeros_like(uniform_loss))
+    both = loss * (1 - label_smoothing) + uniform_loss * (label_smoothing / classes)
     return ops.sum(both) / total if reduction == "mean" else reduce_loss(both, reduction)
 
 

@@ -143,15 +143,15 @@ def embedding_bag(
     dtype = str(weight.dtype)
     padding = padding_row(name, padding_idx, weight.shape[0])
     is_counted = ops.not_equal(input, -1 if padding is None else padding)
-    counted = ops.expand_dims(ops.cast(is_counted, dtype=dtype), axis=1)
+    counted_ids = ops.expand_dims(ops.cast(is_counted, dtype=dtype), axis=1)
     if mode == "max":
         masked = ops.where(ops.expand_dims(is_counted, axis=1), rows, float("-inf"))
         return _max_of_bags(masked, ids, bags)
-    factor = counted if per_sample_weights is None else counted * ops.expand_dims(per_sample_weights, axis=1)
+    factor = counted_ids if per_sample_weights is None else counted_ids * ops.expand_dims(per_sample_weights, axis=1)
     total = ops.embedding_grad(rows * factor, ids, rows=bags)
     if mode == "sum":
         return total
-    return total / ops.maximum(ops.embedding_grad(counted, ids, rows=bags), 1.0)
+    return total / ops.maximum(ops.embedding_grad(counted_ids, ids, rows=bags), 1.0)
 
 
 def _max_of_bags(rows: Any, ids: Any, bags: int) -> Any:
@@ -159,11 +159,11 @@ def _max_of_bags(rows: Any, ids: Any, bags: int) -> Any:
     n = rows.shape[0]
     numbers = ops.cast(ops.iota.apply_like(ids, size=bags), dtype="int64")
     of_bag = ops.equal(ops.reshape(ids, shape=(1, n)), ops.reshape(numbers, shape=(bags, 1)))
-    spread = ops.where(ops.expand_dims(of_bag, axis=2), ops.expand_dims(rows, axis=0), float("-inf"))
+    members = ops.where(ops.expand_dims(of_bag, axis=2), ops.expand_dims(rows, axis=0), float("-inf"))
     if not n:
         return ops.broadcast_to(ops.zeros_like(rows), shape=(bags, rows.shape[1]))
-    number = ops.argmax(ops.stop_gradient(spread), axis=1)  # one row of each bag has the gradient
+    number = ops.argmax(ops.stop_gradient(members), axis=1)  # one row of each bag has the gradient
     order = (0, 2, 1)
-    best = ops.take_along_axis(ops.transpose(spread, order=order), ops.expand_dims(number, axis=-1))
+    best = ops.take_along_axis(ops.transpose(members, order=order), ops.expand_dims(number, axis=-1))
     best = ops.squeeze(best, axis=-1)
     return ops.where(ops.equal(best, float("-inf")), ops.zeros_like(best), best)

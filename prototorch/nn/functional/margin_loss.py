@@ -165,8 +165,8 @@ def multilabel_margin_loss(
     is_other = 1 - ops.max(one_hot, axis=1)
     own = ops.take_along_axis(x, at)
     z = _hinge(1 - ops.expand_dims(own, axis=-1) + ops.expand_dims(x, axis=1))
-    counted = ops.expand_dims(is_label, axis=-1) * ops.expand_dims(is_other, axis=1)
-    loss = ops.sum(z * counted, axis=(1, 2)) * (1 / classes)
+    counted_pairs = ops.expand_dims(is_label, axis=-1) * ops.expand_dims(is_other, axis=1)
+    loss = ops.sum(z * counted_pairs, axis=(1, 2)) * (1 / classes)
     return reduce_loss(loss if input.ndim == 2 else ops.squeeze(loss, axis=0), reduction)
 
 

@@ -83,22 +83,22 @@ def multi_head_attention_forward(
         masks.add_key()
     q, k, v = (_by_head(x, num_heads) for x in (q, k, v))
     dropout_p = dropout_p if training else 0.0
-    found = None
+    attention = None
     if need_weights:
-        found = drop_weights(_weights(q, k, masks.as_bias(str(q.dtype))), dropout_p)
-        y = ops.matmul(found, v)
+        attention = drop_weights(_weights(q, k, masks.as_bias(str(q.dtype))), dropout_p)
+        y = ops.matmul(attention, v)
     elif is_causal and key_padding_mask is None and k.shape[2] == s:
         y = scaled_dot_product_attention(q, k, v, dropout_p=dropout_p, is_causal=True)
     else:
         y = scaled_dot_product_attention(q, k, v, masks.seen_or_bias(str(q.dtype)), dropout_p)
     y = ops.reshape(ops.transpose(y, order=(2, 0, 1, 3)), shape=(t, batch, embed))
     y = linear(y, out_proj_weight, out_proj_bias)
-    if found is not None and average_attn_weights:
-        found = ops.mean(found, axis=1)
+    if attention is not None and average_attn_weights:
+        attention = ops.mean(attention, axis=1)
     if is_one:
         y = ops.squeeze(y, axis=1)
-        found = None if found is None else ops.squeeze(found, axis=0)
-    return y, found
+        attention = None if attention is None else ops.squeeze(attention, axis=0)
+    return y, attention
 
 
 def _check_inputs(query: Any, key: Any, value: Any, embed: int, heads: int) -> None:
@@ -169,8 +169,8 @@ class _Masks:
 
     def as_bias(self, dtype: str) -> Any:
         """The sum of the masks as numbers; None without masks."""
-        found = [_as_numbers(mask, dtype) for mask in self.masks]
-        return None if not found else found[0] if len(found) == 1 else found[0] + found[1]
+        biases = [_as_numbers(mask, dtype) for mask in self.masks]
+        return None if not biases else biases[0] if len(biases) == 1 else biases[0] + biases[1]
 
     def seen_or_bias(self, dtype: str) -> Any:
         """Where a query sees a key, in bool, where all masks are; else `as_bias`."""
@@ -184,5 +184,5 @@ def _as_numbers(mask: Any, dtype: str) -> Any:
     if str(mask.dtype) != "bool":
         return mask if str(mask.dtype) == dtype else ops.cast(mask, dtype=dtype)
     zeros = ops.full.apply_like(mask, shape=tuple(mask.shape), value=0.0, dtype=dtype)
-    hidden = ops.full.apply_like(mask, shape=tuple(mask.shape), value=-math.inf, dtype=dtype)
-    return ops.where(mask, hidden, zeros)
+    minus_infinity = ops.full.apply_like(mask, shape=tuple(mask.shape), value=-math.inf, dtype=dtype)
+    return ops.where(mask, minus_infinity, zeros)

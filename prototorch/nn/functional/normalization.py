@@ -142,9 +142,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """x / sqrt(mean(x^2) + eps) over the last dimensions (Zhang and Sennrich, 2019). eps: default the element type's
     machine epsilon."""
     sizes = _trailing("rms_norm", input, normalized_shape, (weight,))
-    known = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+    default_epsilons = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
     dtype = str(input.dtype)
-    epsilon = (known.get(dtype) or float(np.finfo(dtype).eps)) if eps is None else float(eps)
+    epsilon = (default_epsilons.get(dtype) or float(np.finfo(dtype).eps)) if eps is None else float(eps)
     axes = tuple(range(input.ndim - len(sizes), input.ndim))
     y = input * ops.rsqrt(ops.mean(ops.square(input), axis=axes, keepdims=True) + epsilon)
     return y if weight is None else y * weight

@@ -16,12 +16,12 @@ __all__ = ["ModuleDict", "ModuleList", "Sequential", "position_of"]
 def position_of(index: Any, count: int, what: str) -> int:
     """An index as one from 0 on. Raises IndexError where it is outside."""
     try:
-        found = index.__index__()
+        position = index.__index__()
     except (AttributeError, TypeError):
         raise UsageError(f"{what}: an index must be an integer or a slice, got {type(index).__name__}") from None
-    if not -count <= found < count:
-        raise IndexError(f"{what}: index {found} is outside its {count} members")
-    return int(found) % count
+    if not -count <= position < count:
+        raise IndexError(f"{what}: index {position} is outside its {count} members")
+    return int(position) % count
 
 
 class _ModuleSequence(Module):
@@ -49,8 +49,10 @@ class _ModuleSequence(Module):
 
     def __delitem__(self, index: Any) -> None:
         keys = self._keys()
-        gone = keys[index] if isinstance(index, slice) else [keys[position_of(index, len(keys), type(self).__name__)]]
-        rest = [(k, child) for k, child in self._modules.items() if k not in gone]
+        removed_keys = (
+            keys[index] if isinstance(index, slice) else [keys[position_of(index, len(keys), type(self).__name__)]]
+        )
+        rest = [(k, child) for k, child in self._modules.items() if k not in removed_keys]
         is_numbered = keys == [str(i) for i in range(len(keys))]
         self._modules.clear()
         self._modules.update({str(i) if is_numbered else k: child for i, (k, child) in enumerate(rest)})
@@ -93,9 +95,9 @@ class _ModuleSequence(Module):
 
     def pop(self, key: Any) -> Any:
         """Remove a module, and give it."""
-        found = self[key]
+        member = self[key]
         del self[key]
-        return found
+        return member
 
 
 class Sequential(_ModuleSequence):
@@ -205,9 +207,9 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Any:
         """Remove a module, and give it."""
-        found = self[key]
+        member = self[key]
         del self[key]
-        return found
+        return member
 
     def keys(self) -> Any:
         """The names of the modules, in the order in which they were added."""

@@ -120,9 +120,9 @@ class ParameterDict(Module):
 
     def pop(self, key: str) -> Any:
         """Remove a value, and give it."""
-        found = self[key]
+        member = self[key]
         del self[key]
-        return found
+        return member
 
     def clear(self) -> None:
         """Remove all."""

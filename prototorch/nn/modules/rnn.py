@@ -90,8 +90,8 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Any]]:
         """The parameters, a list for each layer and direction."""
-        found = [self._layer_weights(end) for layer in range(self.num_layers) for end in self._ends(layer)]
-        return [[w for w in weights if w is not None] for weights in found]
+        weights_of_layers = [self._layer_weights(end) for layer in range(self.num_layers) for end in self._ends(layer)]
+        return [[w for w in weights if w is not None] for weights in weights_of_layers]
 
     def reset_parameters(self) -> None:
         """Draw new parameters."""
@@ -164,15 +164,15 @@ class RNNBase(Module):
         sizes, count = self._state_sizes(), self.num_layers * self._directions
         if hx is None:
             return [x.interpreter.zeros(Spec((count, x.shape[0], n), x.spec.dtype)) for n in sizes]
-        given = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
+        first_states = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
         name = type(self).__name__
-        if len(given) != len(sizes) or any(getattr(s, "interpreter", None) is None for s in given):
+        if len(first_states) != len(sizes) or any(getattr(s, "interpreter", None) is None for s in first_states):
             raise UsageError(
                 f"{name}: hx must be {'a pair (h, c) of tensors' if len(sizes) == 2 else 'a tensor'}, got "
                 f"{type(hx).__name__}"
             )
         states = []
-        for state, size in zip(given, sizes, strict=True):
+        for state, size in zip(first_states, sizes, strict=True):
             expected = (count, size) if is_one else (count, x.shape[0], size)
             if tuple(state.shape) != expected:
                 raise ShapeError(f"{name}: a first state must be {list(expected)}, got {list(state.shape)}")

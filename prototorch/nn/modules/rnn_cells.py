@@ -57,17 +57,17 @@ class RNNCellBase(Module):
             )
         check_dtype(input, self.weight_ih, name)
         rows = tuple(input.shape[:-1])
-        given = () if hx is None else tuple(hx) if isinstance(hx, tuple | list) else (hx,)
-        if hx is not None and len(given) != self.states:
+        first_states = () if hx is None else tuple(hx) if isinstance(hx, tuple | list) else (hx,)
+        if hx is not None and len(first_states) != self.states:
             raise UsageError(f"{name}: hx must be {'a pair (h, c)' if self.states == 2 else 'one tensor'}")
-        for state in given:
+        for state in first_states:
             check_input(state, f"{name}: hx")
             check_dtype(state, self.weight_ih, f"{name}: hx")
             if tuple(state.shape) != (*rows, self.hidden_size):
                 raise ShapeError(f"{name}: a state must be {[*rows, self.hidden_size]}, got {list(state.shape)}")
         batch = input.shape[0] if rows else 1
         zeros = Spec((batch, self.hidden_size), input.spec.dtype)
-        states = [ops.reshape(s, shape=zeros.shape) for s in given]
+        states = [ops.reshape(s, shape=zeros.shape) for s in first_states]
         states = states or [input.interpreter.zeros(zeros)] * self.states
         weights = LayerWeights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         x = ops.reshape(input, shape=(batch, 1, self.input_size))

@@ -79,13 +79,13 @@ class Embedding(_Table):
 
     def extra_repr(self) -> str:
         """The sizes, and the fields that are not their defaults."""
-        known: dict[str, Any] = {}
-        known |= {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
-        known |= {} if self.max_norm is None else {"max_norm": self.max_norm}
-        known |= {} if self.norm_type == 2 else {"norm_type": self.norm_type}
-        known |= {"scale_grad_by_freq": True} if self.scale_grad_by_freq else {}
-        known |= {"sparse": True} if self.sparse else {}
-        return f"{self.num_embeddings}, {self.embedding_dim}{self._options(known)}"
+        settings: dict[str, Any] = {}
+        settings |= {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
+        settings |= {} if self.max_norm is None else {"max_norm": self.max_norm}
+        settings |= {} if self.norm_type == 2 else {"norm_type": self.norm_type}
+        settings |= {"scale_grad_by_freq": True} if self.scale_grad_by_freq else {}
+        settings |= {"sparse": True} if self.sparse else {}
+        return f"{self.num_embeddings}, {self.embedding_dim}{self._options(settings)}"
 
     @classmethod
     def from_pretrained(
@@ -145,13 +145,13 @@ class EmbeddingBag(_Table):
 
     def extra_repr(self) -> str:
         """The sizes, and the fields that are not their defaults."""
-        known: dict[str, Any] = {}
-        known |= {} if self.max_norm is None else {"max_norm": self.max_norm}
-        known |= {} if self.norm_type == 2 else {"norm_type": self.norm_type}
-        known |= {"scale_grad_by_freq": True} if self.scale_grad_by_freq else {}
-        known["mode"] = repr(self.mode)
-        known |= {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
-        return f"{self.num_embeddings}, {self.embedding_dim}{self._options(known)}"
+        settings: dict[str, Any] = {}
+        settings |= {} if self.max_norm is None else {"max_norm": self.max_norm}
+        settings |= {} if self.norm_type == 2 else {"norm_type": self.norm_type}
+        settings |= {"scale_grad_by_freq": True} if self.scale_grad_by_freq else {}
+        settings["mode"] = repr(self.mode)
+        settings |= {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
+        return f"{self.num_embeddings}, {self.embedding_dim}{self._options(settings)}"
 
     @classmethod
     def from_pretrained(
@@ -170,7 +170,7 @@ class EmbeddingBag(_Table):
         if embeddings.ndim != 2:
             raise ShapeError(f"from_pretrained: expected a table of two dimensions, got {list(embeddings.shape)}")
         rows, columns = embeddings.shape
-        made = cls(
+        module = cls(
             rows,
             columns,
             max_norm,
@@ -182,5 +182,5 @@ class EmbeddingBag(_Table):
             include_last_offset,
             padding_idx,
         )
-        made.weight.requires_grad = not freeze
-        return made
+        module.weight.requires_grad = not freeze
+        return module

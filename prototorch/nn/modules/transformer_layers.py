@@ -35,15 +35,17 @@ class _TransformerLayer(Module):
         dtype: Any,
     ):
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        tensor_options = {"device": device, "dtype": dtype}
         for name in ("self_attn", "multihead_attn")[: parts - 1]:
-            setattr(self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made))
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+            setattr(
+                self, name, MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **tensor_options)
+            )
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **tensor_options)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **tensor_options)
         self.norm_first = norm_first
         for k in range(1, parts + 1):
-            setattr(self, f"norm{k}", LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
+            setattr(self, f"norm{k}", LayerNorm(d_model, layer_norm_eps, bias=bias, **tensor_options))
         for k in range(1, parts + 1):
             setattr(self, f"dropout{k}", Dropout(dropout))
         self.activation = _activation(activation)

@@ -25,12 +25,12 @@ def get_total_norm(
     norm_type: the p of the p-norm; inf is the largest absolute value. error_if_nonfinite: whether a norm that is
     infinite or NaN raises TrainingError. foreach: accepted as in PyTorch.
     """
-    found = _as_list(tensors)
-    if not found:
+    tensor_list = _as_list(tensors)
+    if not tensor_list:
         return tensor(0.0)
     norm_type = _number("norm_type", norm_type)
     with no_grad():
-        norms = [vector_norm(t.detach(), norm_type) for t in found]
+        norms = [vector_norm(t.detach(), norm_type) for t in tensor_list]
         total: Tensor = norms[0] if len(norms) == 1 else vector_norm(ops.stack(norms, axis=0), norm_type)
     if error_if_nonfinite and not math.isfinite(float(total)):
         raise TrainingError(
@@ -82,11 +82,11 @@ def _gradients(parameters: Any) -> list[Tensor]:
 
 
 def _as_list(tensors: Tensor | Iterable[Tensor]) -> Sequence[Tensor]:
-    found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    for t in found:
+    tensor_list = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for t in tensor_list:
         if not isinstance(t, Tensor):
             raise UsageError(f"expected tensors, got a {type(t).__module__}.{type(t).__name__}")
-    return found
+    return tensor_list
 
 
 def _number(name: str, value: Any) -> float:

@@ -82,19 +82,21 @@ def pack_padded_sequence(
         raise ShapeError(f"pack_padded_sequence: expected [time, batch, ...], got {list(input.shape)}")
     padded = input if batch_first else _swap(input)
     batch, time = padded.shape[:2]
-    found = _lengths(lengths)
-    if len(found) != batch:
-        raise ShapeError(f"pack_padded_sequence: there are {batch} sequences, but {len(found)} lengths")
-    if not batch or min(found) < 1 or max(found) > time:
-        raise UsageError(f"pack_padded_sequence: each length must be from 1 to the {time} steps, got {found!s:.80}")
-    order = np.argsort(-found, kind="stable")
+    length_array = _lengths(lengths)
+    if len(length_array) != batch:
+        raise ShapeError(f"pack_padded_sequence: there are {batch} sequences, but {len(length_array)} lengths")
+    if not batch or min(length_array) < 1 or max(length_array) > time:
+        raise UsageError(
+            f"pack_padded_sequence: each length must be from 1 to the {time} steps, got {length_array!s:.80}"
+        )
+    order = np.argsort(-length_array, kind="stable")
     if enforce_sorted and not np.array_equal(order, np.arange(batch)):
         raise UsageError(
             "pack_padded_sequence: the lengths must be sorted, the longest first, got "
-            f"{found.tolist()!s:.80}; pass enforce_sorted=False to have them sorted here"
+            f"{length_array.tolist()!s:.80}; pass enforce_sorted=False to have them sorted here"
         )
     indices = None if enforce_sorted else tensor(order)
-    sizes = (found[order][None, :] > np.arange(max(found))[:, None]).sum(axis=1)
+    sizes = (length_array[order][None, :] > np.arange(max(length_array))[:, None]).sum(axis=1)
     positions = np.concatenate([order[:size] * time + t for t, size in enumerate(sizes)])
     flat = ops.reshape(padded, shape=(batch * time, *padded.shape[2:]))
     return PackedSequence(_rows(flat, positions), tensor(sizes.astype(np.int64)), indices, invert_permutation(indices))
@@ -169,8 +171,8 @@ def padded_batch(sequence: PackedSequence, time: int, padding_value: float = 0.0
     padded = ops.reshape(rows, shape=(batch, time, *sequence.data.shape[1:]))
     if mask.all():
         return padded, mask
-    shown = mask.reshape(batch, time, *(1,) * (padded.ndim - 2))
-    return ops.where(shown, padded, np.asarray(padding_value, padded.spec.dtype)), mask
+    full_mask = mask.reshape(batch, time, *(1,) * (padded.ndim - 2))
+    return ops.where(full_mask, padded, np.asarray(padding_value, padded.spec.dtype)), mask
 
 
 def packed_again(padded: Any, sequence: PackedSequence) -> PackedSequence:
@@ -194,10 +196,10 @@ def _swap(x: Any) -> Any:
 def _lengths(lengths: Any) -> np.ndarray:
     if not hasattr(lengths, "numpy") and not hasattr(lengths, "__iter__"):
         raise UsageError(f"lengths must be integers, one for each sequence, got {lengths!r:.60}")
-    found = lengths.numpy() if hasattr(lengths, "numpy") else np.asarray(list(lengths))
-    if found.ndim != 1 or found.dtype.kind not in "iu":
+    array = lengths.numpy() if hasattr(lengths, "numpy") else np.asarray(list(lengths))
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise UsageError(f"lengths must be integers, one for each sequence, got {lengths!r:.60}")
-    return found.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def _sequences(sequences: Any, name: str) -> list[Any]:

@@ -37,10 +37,10 @@ def filler(initializer: Initializer | None, unit_axis: int = 0) -> Message | Non
     elif isinstance(initializer, Constant) and initializer.value:
         fields = {"type": "constant", "value": initializer.value}
     elif isinstance(initializer, VarianceScaling):
-        found = _variance_scaling(initializer)
-        if found is None:
+        fields_of_initializer = _variance_scaling(initializer)
+        if fields_of_initializer is None:
             return None
-        fields = found
+        fields = fields_of_initializer
     elif isinstance(initializer, Bilinear):
         fields = {"type": "bilinear"}
     elif isinstance(initializer, PositiveUnitBall) and initializer.axis == unit_axis:

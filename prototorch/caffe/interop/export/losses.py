@@ -26,9 +26,9 @@ def _loss_param(layer: Any, default: str) -> Message:
 
 
 def _check_floor(site: ExportSite, floor: float) -> None:
-    given = site.layer.min_probability  # type: ignore[attr-defined]
-    if given not in (0.0, floor):
-        site.fail(f"Caffe's smallest probability is {floor:g}; min_probability is {given:g}")
+    min_probability = site.layer.min_probability  # type: ignore[attr-defined]
+    if min_probability not in (0.0, floor):
+        site.fail(f"Caffe's smallest probability is {floor:g}; min_probability is {min_probability:g}")
 
 
 def _axis(layer: Any) -> int | None:

@@ -129,8 +129,8 @@ def _conv_transpose(site: ExportSite) -> None:
     each = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, paddings, extras, strict=True)
     sizes, pads = zip(*(transposed_conv_shape(*one) for one in each), strict=True)
     sides = symmetric_pads(site, pads)
-    spread = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, sides, strict=True)
-    theirs = [(n - 1) * stride + dilation * (k - 1) + 1 - 2 * pad for n, k, stride, dilation, pad in spread]
+    geometry = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, sides, strict=True)
+    theirs = [(n - 1) * stride + dilation * (k - 1) + 1 - 2 * pad for n, k, stride, dilation, pad in geometry]
     if theirs != list(sizes):
         site.fail(
             f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {theirs}: output_padding is none"

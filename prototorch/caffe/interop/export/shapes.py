@@ -48,16 +48,18 @@ def _slice(site: ExportSite) -> None:
         if not bounds:
             continue
         last = number == len(layer.axes) - 1
-        made = site.add(
+        slice_layer = site.add(
             "Slice",
             "" if last else f"axis{axis}",
             num_tops=len(bounds) + 1,
             slice_param=make_message("SliceParameter", axis=axis if axis != 1 else None, slice_point=bounds),
         )
-        tops = list(made["top"])
-        kept = tops.pop([0, *bounds].index(start))
-        site.layers.append(Message("LayerParameter", name=f"{made['name']}_silence", type="Silence", bottom=tops))
-        site.tops = (kept,)
+        tops = list(slice_layer["top"])
+        used_top = tops.pop([0, *bounds].index(start))
+        site.layers.append(
+            Message("LayerParameter", name=f"{slice_layer['name']}_silence", type="Silence", bottom=tops)
+        )
+        site.tops = (used_top,)
     site.pass_through()
 
 

@@ -38,8 +38,8 @@ def find_exporter(layer: type[Layer]) -> Exporter | None:
 
 def make_message(type_name: str, **fields: Any) -> Message:
     """A message of a type; fields that are None or an empty list are left out."""
-    given = {name: value for name, value in fields.items() if value is not None and value != []}
-    return Message(type_name, **given)
+    present = {name: value for name, value in fields.items() if value is not None and value != []}
+    return Message(type_name, **present)
 
 
 @dataclass

@@ -56,11 +56,11 @@ def _with_preprocess(net: Net) -> Net:
         name = f"preprocess_{number}"
         nodes.append(LayerNode(name, layer, (value,), (name,)))
         value = name
-    renamed = [
+    renamed_nodes = [
         replace(node, bottoms=tuple(value if b == net.inputs[0].name else b for b in node.bottoms))
         for node in net.nodes
     ]
-    return replace(net, nodes=(*nodes, *renamed), preprocess=())
+    return replace(net, nodes=(*nodes, *renamed_nodes), preprocess=())
 
 
 FORMAT = OutputFormat("caffe", "Caffe", (), True, write_caffe_net, ("weights", "include_preprocess"))

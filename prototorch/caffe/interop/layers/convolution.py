@@ -73,8 +73,8 @@ def _check_channels(site: CaffeSite) -> tuple[int, int, int]:
     channels = shape[site.canonical_axis(param["axis"], param)]
     filters, groups = param["num_output"] or 0, param["group"]
     if filters < 1:
-        found = ", not 0" if param.has("num_output") else "; it is missing"
-        site.fail(f"num_output must be at least 1{found}", param, "num_output")
+        problem = ", not 0" if param.has("num_output") else "; it is missing"
+        site.fail(f"num_output must be at least 1{problem}", param, "num_output")
     if groups < 1:
         site.fail("group must be at least 1, not 0", param, "group")
     if channels % groups:

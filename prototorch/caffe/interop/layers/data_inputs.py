@@ -13,8 +13,8 @@ def _input(site: CaffeSite) -> None:
     shapes: list[tuple[int, ...] | None] = [site.dims(shape) for shape in param["shape"]]
     if len(shapes) not in (0, 1, site.num_tops):
         site.fail(f"it has {len(shapes)} shapes for {site.num_tops} tops", param, "shape")
-    known = shapes * site.num_tops if len(shapes) == 1 else shapes or [None] * site.num_tops
-    site.add_inputs("native", known)
+    input_shapes = shapes * site.num_tops if len(shapes) == 1 else shapes or [None] * site.num_tops
+    site.add_inputs("native", input_shapes)
 
 
 _NUM_TOPS: dict[str, int | tuple[int, int | None]] = {

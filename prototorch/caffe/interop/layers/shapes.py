@@ -20,13 +20,13 @@ def _add_reshape(site: CaffeSite, shape: list[int]) -> None:
     Axes that stay are left out of the native layer, so that it is one for any batch size wherever the file's is.
     """
     old = list(site.bottom_shapes[0])
-    kept = 0
-    while kept < min(len(old), len(shape)) and old[kept] == shape[kept]:
-        kept += 1
-    if kept == len(old) == len(shape):
+    num_equal = 0
+    while num_equal < min(len(old), len(shape)) and old[num_equal] == shape[num_equal]:
+        num_equal += 1
+    if num_equal == len(old) == len(shape):
         site.add(layers.Linear())
         return
-    first = min(kept, 1)
+    first = min(num_equal, 1)
     rest = shape[first:]
     site.add(layers.Reshape(target_shape=rest, axis=first) if first != 1 else layers.Reshape(target_shape=rest))
 

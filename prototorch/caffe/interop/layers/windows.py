@@ -132,8 +132,8 @@ def _spp(site: CaffeSite) -> None:
     param = site.layer["spp_param"]
     size, levels = _check_image(site), param["pyramid_height"] or 0
     if levels < 1:
-        found = ", not 0" if param.has("pyramid_height") else "; it is missing"
-        site.fail(f"pyramid_height must be at least 1{found}", param, "pyramid_height")
+        problem = ", not 0" if param.has("pyramid_height") else "; it is missing"
+        site.fail(f"pyramid_height must be at least 1{problem}", param, "pyramid_height")
     if levels == 1:
         _add_global(site, param["pool"], size)
     else:

@@ -51,11 +51,11 @@ def _training_notes(message: Message) -> list[str]:
     """A sentence for each layer that only the phase TRAIN has: what is converted is the net of the phase TEST."""
     state = message["state"]
     train, test = (filter_net(message, phase, state["level"], state["stage"])["layer"] for phase in ("TRAIN", "TEST"))
-    kept = {layer["name"] for layer in test}
+    test_names = {layer["name"] for layer in test}
     return [
         f"left out: the layer {layer['name']} ({layer['type']}), which the phase TRAIN alone has"
         for layer in train
-        if layer["name"] not in kept and layer["type"] not in DATA_TYPES
+        if layer["name"] not in test_names and layer["type"] not in DATA_TYPES
     ]
 
 

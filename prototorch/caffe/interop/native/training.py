@@ -84,7 +84,7 @@ def _loss(caffe: CaffeNet, layer: Message, notes: list[str]) -> OutputLoss | Non
     if value is None and kind in _ACTIVATIONS:  # the output is what the activation makes of it
         value, from_logits = _activated(caffe, layer, _ACTIVATIONS[kind]), False
     weight = layer["loss_weight"][0] if layer["loss_weight"] else 1.0
-    param, made = layer["loss_param"], None
+    param, loss = layer["loss_param"], None
     ignored = param["ignore_label"] if param.has("ignore_label") else None
     if value is not None and weight:
         elements = prod(caffe.shapes[value][1:])
@@ -92,15 +92,15 @@ def _loss(caffe: CaffeNet, layer: Message, notes: list[str]) -> OutputLoss | Non
         if kind == "SoftmaxWithLoss":
             axis = layer["softmax_param"]["axis"] % rank
             where = {} if axis == rank - 1 else {"axis": axis}
-            made = OutputLoss(_crossentropy(ignored, {"from_logits": from_logits, **where}), value, weight)
+            loss = OutputLoss(_crossentropy(ignored, {"from_logits": from_logits, **where}), value, weight)
         elif kind == "EuclideanLoss":  # half the sum of squares over the batch's size
-            made = OutputLoss(MeanSquaredError(), value, weight * elements / 2)
+            loss = OutputLoss(MeanSquaredError(), value, weight * elements / 2)
         elif kind == "SigmoidCrossEntropyLoss" and ignored is None:  # the sum over the batch's size
             factor = 1 if param.has("normalization") and param["normalization"] != "BATCH_SIZE" else elements
-            made = OutputLoss(BinaryCrossentropy(from_logits=from_logits), value, weight * factor)
-    if made is None:
+            loss = OutputLoss(BinaryCrossentropy(from_logits=from_logits), value, weight * factor)
+    if loss is None:
         notes.append(f"left out: the loss {layer['name']} ({kind})")
-    return made
+    return loss
 
 
 def _crossentropy(ignored: int | None, fields: dict[str, Any]) -> Loss:
@@ -112,8 +112,8 @@ def _crossentropy(ignored: int | None, fields: dict[str, Any]) -> Loss:
 def _activated(caffe: CaffeNet, layer: Message, activation: type[Layer]) -> str | None:
     """The output that an activation makes of what a loss reads."""
     values = [caffe.blobs[blob] for blob in layer["bottom"] if blob in caffe.blobs]
-    made = (n.tops[0] for n in caffe.net.nodes if isinstance(n.layer, activation) and n.bottoms[0] in values)
-    return next((value for value in made if value in caffe.net.outputs), None)
+    tops = (n.tops[0] for n in caffe.net.nodes if isinstance(n.layer, activation) and n.bottoms[0] in values)
+    return next((value for value in tops if value in caffe.net.outputs), None)
 
 
 def _metric(caffe: CaffeNet, layer: Message, notes: list[str]) -> OutputMetric | None:
@@ -138,9 +138,9 @@ def _metric(caffe: CaffeNet, layer: Message, notes: list[str]) -> OutputMetric |
 def _factors(caffe: CaffeNet, weights: Sequence[str], has_decay: bool) -> dict[str, Any]:
     """``lr_mult`` and ``decay_mult``: for the kinds of weights, and for single weights that differ from their kind."""
     result: dict[str, Any] = {}
-    known = set(weights)
+    weight_names = set(weights)
     for field in ("lr_mult", "decay_mult") if has_decay else ("lr_mult",):
-        values = {name: getattr(p, field) for p in caffe.params for name in p.weights if name in known}
+        values = {name: getattr(p, field) for p in caffe.params for name in p.weights if name in weight_names}
         patterns: dict[str, float] = {}
         for kind in dict.fromkeys(name.rpartition("/")[2] for name in values):
             of_kind = {name: value for name, value in values.items() if name.rpartition("/")[2] == kind}

@@ -43,10 +43,10 @@ def _operate_transpose(site: Site) -> Values:
 def _read_reshape(site: Site) -> Values:
     value = site.one()
     target = [-1 if n is None else int(n) for n in site.config["target_shape"]]
-    known = prod(n for n in target if n != -1)
+    known_size = prod(n for n in target if n != -1)
     if target.count(-1) > 1 or any(n < -1 or n == 0 for n in target):
         raise NotImportableError(f"target_shape={target} has no counterpart")
-    shape = [prod(value.shape) // known if n == -1 else n for n in target]
+    shape = [prod(value.shape) // known_size if n == -1 else n for n in target]
     has_channels_last = value.rank > 1 and value.order == channels_first(value.rank)
     if has_channels_last or value.rank == 1:
         channels, outer = value.shape[0], prod(value.shape[1:])

@@ -64,8 +64,8 @@ def plain_sizes(sizes: Sequence[int]) -> Any:
 def window_options(**sizes: Sequence[int] | int) -> dict[str, Any]:
     """Arguments of a module over windows; those that are its defaults are left out."""
     defaults = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "output_padding": 0}
-    given = {n: v if isinstance(v, int) else plain_sizes(v) for n, v in sizes.items()}
-    return {n: v for n, v in given.items() if v != defaults[n]}
+    sizes_as_ints = {n: v if isinstance(v, int) else plain_sizes(v) for n, v in sizes.items()}
+    return {n: v for n, v in sizes_as_ints.items() if v != defaults[n]}
 
 
 def flat_pads(pads: Pads) -> list[int]:

@@ -103,10 +103,10 @@ def _bidirectional(export: TorchLayerExport) -> TorchLayer:
             both = (t.torch.cat([states[0][0], states[0][1]], 1),)
         else:
             both = (states[0][0], states[0][1])
-        merged = both if len(both) == 1 or layer.merge_mode is None else (_merge(layer.merge_mode, *both),)
+        merged_outputs = both if len(both) == 1 or layer.merge_mode is None else (_merge(layer.merge_mode, *both),)
         if not forward.return_state:
-            return merged if len(merged) > 1 else merged[0]
-        return (*merged, *(s[0] for s in states), *(s[1] for s in states))
+            return merged_outputs if len(merged_outputs) > 1 else merged_outputs[0]
+        return (*merged_outputs, *(s[0] for s in states), *(s[1] for s in states))
 
     return TorchLayer(compute, {"": call})
 

@@ -46,14 +46,14 @@ def compile_section(
         loss = dict.fromkeys(net.outputs, loss)
     arguments["loss"] = loss
     optimizer = declared.get("optimizer") or declared.get("optimizer_config")
-    made = _member(Optimizer, optimizer, notes)
-    if made is not None:
-        arguments["optimizer"] = made
+    optimizer_object = _member(Optimizer, optimizer, notes)
+    if optimizer_object is not None:
+        arguments["optimizer"] = optimizer_object
     metrics = declared.get("metrics")
     if metrics:
-        found = _at_outputs(Metric, metrics, net, notes, is_list=True)
-        if found:
-            arguments["metrics"] = found
+        metrics_at_outputs = _at_outputs(Metric, metrics, net, notes, is_list=True)
+        if metrics_at_outputs:
+            arguments["metrics"] = metrics_at_outputs
     try:
         block = Compile(**arguments)
     except UsageError as error:
@@ -83,13 +83,13 @@ def _at_outputs(family: type[Block], value: Any, net: Net, notes: list[str], is_
 def _member(family: type[Block], value: Any, notes: list[str]) -> Any:
     """A loss, metric or optimizer of ours for a name or an object of a config; None, with a note, if there is none."""
     name = plain_name(value)
-    given: Mapping[str, Any] = {}
+    member_config: Mapping[str, Any] = {}
     if name is None and isinstance(value, dict):
         inner = value.get("config")
         name = value.get("class_name")
-        given = inner if isinstance(inner, dict) else {}
+        member_config = inner if isinstance(inner, dict) else {}
         if name in ("LossFunctionWrapper", "MeanMetricWrapper"):
-            name, given = given.get("fn") or given.get("name"), {}
+            name, member_config = member_config.get("fn") or member_config.get("name"), {}
     if name in _WORDS and family is Metric:
         return name
     try:
@@ -97,7 +97,7 @@ def _member(family: type[Block], value: Any, notes: list[str]) -> Any:
             raise UsageError("")
         cls = family.lookup(name)
         fields = {}
-        for key, content in given.items():
+        for key, content in member_config.items():
             key = {"lr": "learning_rate"}.get(key, key)
             if key not in cls.specs() or key == "name" or content is None:
                 continue

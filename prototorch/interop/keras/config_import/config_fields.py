@@ -95,8 +95,8 @@ def object_of(family: type[Block], value: Any, notes: list[str] | None = None) -
             raise UsageError("")
         name, config = _short_form(name, config)
         cls = family.lookup(_OLD_NAMES.get(name, name))
-        given = {k: _nested_object(family, v) for k, v in config.items() if k in cls.specs() and k != "seed"}
-        return cls.from_name(name) if not given and name != cls.__name__ else cls(**given)
+        fields = {k: _nested_object(family, v) for k, v in config.items() if k in cls.specs() and k != "seed"}
+        return cls.from_name(name) if not fields and name != cls.__name__ else cls(**fields)
     except UsageError as error:
         reason = f"the {family.__name__.lower()} {str(name or value)[:60]!r} has no counterpart{_because(error)}"
         if notes is None:

@@ -21,10 +21,10 @@ def mask_calls(graph: ConfigGraph) -> set[int]:
                 if isinstance(item, CallOutput):
                     readers[item.call].append((call, name in MASK_ARGUMENTS))
     outputs = {output.call for output in graph.outputs}
-    found: set[int] = set()
+    mask_call_numbers: set[int] = set()
     for call in reversed(graph.calls):
         if call.kind in Layer.members() or call.number in outputs or not readers[call.number]:
             continue
-        if all(is_mask or reader.number in found for reader, is_mask in readers[call.number]):
-            found.add(call.number)
-    return found
+        if all(is_mask or reader.number in mask_call_numbers for reader, is_mask in readers[call.number]):
+            mask_call_numbers.add(call.number)
+    return mask_call_numbers

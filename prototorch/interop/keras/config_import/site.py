@@ -49,15 +49,15 @@ class Site:
 
     def values(self) -> list[OrderedValue]:
         """All values that the call reads."""
-        found: list[OrderedValue] = []
+        ordered_values: list[OrderedValue] = []
         stack: list[Any] = [[list(self.args), *self.kwargs.values()]]
         while stack:
             item = stack.pop()
             if isinstance(item, OrderedValue):
-                found.append(item)
+                ordered_values.append(item)
             elif isinstance(item, list | tuple):
                 stack.extend(reversed(item))
-        return found
+        return ordered_values
 
     def one(self) -> OrderedValue:
         """The only value that the call reads."""

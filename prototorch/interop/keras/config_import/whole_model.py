@@ -89,14 +89,14 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
             )
     calls_of = Counter(call.path for call in graph.calls)
     free, masks = free_flattens(graph), mask_calls(graph)
-    stored = {layer.name: layer.weights for layer in file.layers} if file is not None else {}
+    layer_weights = {layer.name: layer.weights for layer in file.layers} if file is not None else {}
     for call in graph.calls:
         if call.number in masks:
             continue  # the layers that mask steps say so themselves
         original = call = modern_call(call)
 
         def array(index: int, path: str = call.path) -> np.ndarray | None:
-            weights = stored.get(path, ())
+            weights = layer_weights.get(path, ())
             return file[weights[index]] if file is not None and index < len(weights) else None
 
         try:
@@ -132,8 +132,8 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
             continue
         values.update({CallOutput(call.number, index): value for index, value in enumerate(results)})
     if problems:
-        listed = "; ".join(f"{_display(paths)} ({reason})" for reason, paths in problems.items())
-        raise ModelFileError(f"{where}: these layers have no counterpart here: {listed}")
+        descriptions = "; ".join(f"{_display(paths)} ({reason})" for reason, paths in problems.items())
+        raise ModelFileError(f"{where}: these layers have no counterpart here: {descriptions}")
     outputs = []
     for output in graph.outputs:
         if output not in values:
@@ -147,8 +147,8 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
 
 
 def _display(paths: list[str]) -> str:
-    shown = ", ".join(repr(path)[:80] for path in paths[:4])
-    return shown + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+    first_paths = ", ".join(repr(path)[:80] for path in paths[:4])
+    return first_paths + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
 
 
 def check_alone(call: KerasLayerCall) -> None:

@@ -56,8 +56,8 @@ def _advanced_index(export: OpExport) -> None:
         return
     table, _ = _flat_front(export)
     rows, num_axes = _rows(export, 1)
-    found = export.emit("Gather", [table, rows], {"axis": 0})
-    export.result("Transpose", [found], {"perm": list(result_order(ndim, num_axes, axes))})
+    rows_of_index = export.emit("Gather", [table, rows], {"axis": 0})
+    export.result("Transpose", [rows_of_index], {"perm": list(result_order(ndim, num_axes, axes))})
 
 
 @exports_op("index_put", since=18)

@@ -49,10 +49,10 @@ def write_product(export: OpExport, bias: Value | None, result: Value) -> None:
     if export.node.op.name == "matmul":
         export.result("Gemm", names, value=result)
         return
-    given = export.attributes
-    attributes: dict[str, Any] = {"kernel_shape": list(export.inputs[1].shape[2:]), "strides": list(given["strides"]),
-                                  "dilations": list(given["dilation"]), "group": given.get("groups", 1)}  # fmt: skip
-    pads = given["pads"]
+    attrs = export.attributes
+    attributes: dict[str, Any] = {"kernel_shape": list(export.inputs[1].shape[2:]), "strides": list(attrs["strides"]),
+                                  "dilations": list(attrs["dilation"]), "group": attrs.get("groups", 1)}  # fmt: skip
+    pads = attrs["pads"]
     if export.node.op.name == "conv_input_grad":
         pads, extra = _transposed_pads(export)
         if any(extra):
@@ -67,14 +67,14 @@ def write_product(export: OpExport, bias: Value | None, result: Value) -> None:
 
 def _transposed_pads(export: OpExport) -> tuple[list[tuple[int, int]], list[int]]:
     """What is cut off the full output at both ends, and what is added at its end."""
-    given, pads, extras = export.attributes, [], []
+    attrs, pads, extras = export.attributes, [], []
     sizes = zip(
-        given["size"],
+        attrs["size"],
         export.inputs[0].shape[2:],
         export.inputs[1].shape[2:],
-        given["strides"],
-        given["dilation"],
-        given["pads"],
+        attrs["strides"],
+        attrs["dilation"],
+        attrs["pads"],
         strict=True,
     )
     for size, steps, kernel, stride, dilation, (before, after) in sizes:
@@ -125,8 +125,8 @@ def _avg_pool(export: OpExport) -> None:
 def _window_attributes(export: OpExport) -> dict[str, Any]:
     """The windows; the last one's reach beyond the end is written as padding where ``ceil_mode`` could be read in two
     ways."""
-    given = export.attributes
-    kernel, strides, pads = given["kernel"], given["strides"], given["pads"]
+    attrs = export.attributes
+    kernel, strides, pads = attrs["kernel"], attrs["strides"], attrs["pads"]
     attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(strides)}
     sizes, windows = export.inputs[0].shape[2:], export.node.outputs[0].shape[2:]
     ends = [
@@ -186,10 +186,10 @@ def _group_norm(export: OpExport) -> None:
         names = [export.name(i) for i in range(3)]
         export.result("GroupNormalization", names, epsilon | {"num_groups": groups})
         return
-    joined = export.emit("Reshape", [export.name(0), export.integers([0, groups, -1])])
+    grouped_channels = export.emit("Reshape", [export.name(0), export.integers([0, groups, -1])])
     dtype = export.inputs[0].dtype
     ones, zeros = export.constant(np.ones(groups, dtype)), export.constant(np.zeros(groups, dtype))
-    normal = export.emit("InstanceNormalization", [joined, ones, zeros], epsilon)
+    normal = export.emit("InstanceNormalization", [grouped_channels, ones, zeros], epsilon)
     whole = [0 if isinstance(n, BatchMultiple) else n for n in dims]
     normal = export.emit("Reshape", [normal, export.integers(whole)])
     along = (channels, *(1,) * (len(dims) - 2))

@@ -36,8 +36,8 @@ def _transpose(export: OpExport) -> None:
 @exports_op("slice")
 def _slice(export: OpExport) -> None:
     axes, starts, stops, steps = [], [], [], []
-    wanted = (export.attributes[k] for k in ("start", "stop", "step"))
-    for axis, (n, start, stop, step) in enumerate(zip(export.dims(), *wanted, strict=True)):
+    bounds = (export.attributes[k] for k in ("start", "stop", "step"))
+    for axis, (n, start, stop, step) in enumerate(zip(export.dims(), *bounds, strict=True)):
         if start == 0 and stop == n and step == 1:
             continue
         axes.append(axis)
@@ -78,8 +78,8 @@ def _pad(export: OpExport) -> None:
 def _broadcast_to(export: OpExport) -> None:
     dims, out = export.dims(), export.output_dims
     lead: tuple[Dim, ...] = (1,) * (len(out) - len(dims))
-    repeated = [1 if n == m else m for n, m in zip(lead + dims, out, strict=True)]
-    export.result("Expand", [export.name(0), export.builder.shape(repeated, export.scope)])
+    repeats = [1 if n == m else m for n, m in zip(lead + dims, out, strict=True)]
+    export.result("Expand", [export.name(0), export.builder.shape(repeats, export.scope)])
 
 
 @exports_op("take")
@@ -117,8 +117,8 @@ def _one_hot(export: OpExport) -> None:
 @exports_op("argmax", "argmin")
 def _arg_extremum(export: OpExport) -> None:
     op = "ArgMax" if export.node.op.name == "argmax" else "ArgMin"
-    found = export.emit(op, [export.name(0)], {"axis": export.attributes["axis"], "keepdims": 0})
-    export.result("Cast", [found], {"to": onnx_dtype("int32")})
+    indices = export.emit(op, [export.name(0)], {"axis": export.attributes["axis"], "keepdims": 0})
+    export.result("Cast", [indices], {"to": onnx_dtype("int32")})
 
 
 @exports_op("cumsum")
@@ -131,16 +131,16 @@ def _cumsum(export: OpExport) -> None:
 def _bool_reduction(export: OpExport) -> None:
     op = "ReduceMax" if export.node.op.name == "any" else "ReduceMin"
     numbers = export.emit("Cast", [export.name(0)], {"to": onnx_dtype("int32")})
-    found = export.emit(op, *_reduction_arguments(export, numbers, 18))
-    export.result("Cast", [found], {"to": onnx_dtype("bool")})
+    reduction = export.emit(op, *_reduction_arguments(export, numbers, 18))
+    export.result("Cast", [reduction], {"to": onnx_dtype("bool")})
 
 
 @exports_op(*reductions_by_our_op())
 def _reduction(export: OpExport) -> None:
     pair = reductions_by_our_op()[export.node.op.name]
-    dims, given = export.dims(), export.attributes_or_defaults()
-    if pair.pooling and len(dims) > 2 and normalize_axes(given["axis"], len(dims)) == tuple(range(2, len(dims))):
-        if given["keepdims"]:
+    dims, attrs = export.dims(), export.attributes_or_defaults()
+    if pair.pooling and len(dims) > 2 and normalize_axes(attrs["axis"], len(dims)) == tuple(range(2, len(dims))):
+        if attrs["keepdims"]:
             export.result(pair.pooling, [export.name(0)])
         else:
             export.result("Flatten", [export.emit(pair.pooling, [export.name(0)])])
@@ -149,9 +149,9 @@ def _reduction(export: OpExport) -> None:
 
 
 def _reduction_arguments(export: OpExport, name: str, since: int) -> tuple[list[str], dict[str, Any]]:
-    given = export.attributes_or_defaults()
-    axes = normalize_axes(given["axis"], len(export.dims()))
-    keep = {"keepdims": int(given["keepdims"])}
+    attrs = export.attributes_or_defaults()
+    axes = normalize_axes(attrs["axis"], len(export.dims()))
+    keep = {"keepdims": int(attrs["keepdims"])}
     if export.opset >= since:
         return [name, export.integers(axes)], keep
     return [name], {"axes": list(axes), **keep}

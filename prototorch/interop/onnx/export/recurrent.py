@@ -65,18 +65,18 @@ def _bidirectional(export: LayerExport) -> bool:
     y, *last = _sequence(export, list(both), ["forward_layer/", "backward_layer/"], export.inputs[1:])
     units = both[0].units
     if both[0].return_sequences:
-        joined = export.emit("Transpose", [y], {"perm": [2, 0, 1, 3]})  # [time, directions, batch, units]
+        stacked = export.emit("Transpose", [y], {"perm": [2, 0, 1, 3]})  # [time, directions, batch, units]
     else:
-        joined = export.emit("Transpose", [last[0]], {"perm": [1, 0, 2]})
+        stacked = export.emit("Transpose", [last[0]], {"perm": [1, 0, 2]})
     axis = 2 if both[0].return_sequences else 1
     if layer.merge_mode is None:
         for index in (0, 1):
             position = export.constant(np.array(index, np.int64), "direction")
-            export.result("Gather", [joined, position], {"axis": axis}, index=index)
+            export.result("Gather", [stacked, position], {"axis": axis}, index=index)
     elif layer.merge_mode == "concat":
-        export.result("Reshape", [joined, export.integers([*[0] * axis, 2 * units])])
+        export.result("Reshape", [stacked, export.integers([*[0] * axis, 2 * units])])
     else:
-        _reduce(export, _MERGE_OPS[layer.merge_mode], joined, axis)
+        _reduce(export, _MERGE_OPS[layer.merge_mode], stacked, axis)
     if both[0].return_state:
         first = 2 if layer.merge_mode is None else 1
         for direction in (0, 1):
@@ -148,8 +148,12 @@ def _arrays(export: LayerExport, op: str, layer: Any, prefix: str) -> tuple[np.n
 
 def _activations(pair: RecurrentPair, directions: list[Any]) -> dict[str, Any]:
     """The attributes that say what the gates and the states go through; none where they are ONNX' own."""
-    known = recurrent_activations()
-    names = [known[str(fused_activation_name(getattr(d, name)))] for d in directions for name, _ in pair.activations]
+    activation_names = recurrent_activations()
+    names = [
+        activation_names[str(fused_activation_name(getattr(d, name)))]
+        for d in directions
+        for name, _ in pair.activations
+    ]
     if all(activation.name == default for activation, (_, default) in zip(names, pair.activations * 2, strict=False)):
         return {}
     attributes: dict[str, Any] = {"activations": [activation.name for activation in names]}
@@ -169,12 +173,12 @@ def _scan(export: OpExport) -> None:
     masked, reverse = attributes.pop("masked", False), attributes.pop("reverse", False)
     steps, *rest = range(len(export.inputs))
     weights, states = rest[: op.weights], rest[op.weights : op.weights + op.states]
-    scanned = [steps, *([rest[-1]] if masked else [])]
+    scan_inputs = [steps, *([rest[-1]] if masked else [])]
 
     def cell(graph: Any, values: list[Any]) -> Any:
         before, (x, *mask), fixed = (
             values[: op.states],
-            values[op.states : op.states + len(scanned)],
+            values[op.states : op.states + len(scan_inputs)],
             values[-op.weights :],
         )
         after = op.cell(x, fixed, before, **attributes)
@@ -182,9 +186,9 @@ def _scan(export: OpExport) -> None:
             after = [where(mask[0][:, None], new, old) for new, old in zip(after, before, strict=True)]
         return after
 
-    order = [*states, *scanned, *weights]
+    order = [*states, *scan_inputs, *weights]
     dims = [export.dims(i) for i in order]
-    for i in range(len(states), len(states) + len(scanned)):
+    for i in range(len(states), len(states) + len(scan_inputs)):
         dims[i] = (dims[i][0], *dims[i][2:])  # one step
     recording = record_function(
         cell, dims, [export.inputs[i].dtype for i in order], lambda name: keeps_op(name, export.opset)
@@ -195,7 +199,7 @@ def _scan(export: OpExport) -> None:
         inner.bind(value, export.name(index))
     helper = onnx_package("onnx.helper")
     declared = []
-    for value in recording.inputs[: len(states) + len(scanned)]:
+    for value in recording.inputs[: len(states) + len(scan_inputs)]:
         name = body.unique_name(f"{export.scope}/step")
         inner.bind(value, name)
         element = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype))
@@ -212,8 +216,8 @@ def _scan(export: OpExport) -> None:
     graph = helper.make_graph(body.nodes, f"{export.scope}/step", declared, results)
     names = [export.walker.output_name(v, f"{export.scope}/Scan") for v in export.node.outputs]
     sequence, last, others = names[0], names[1 : 1 + len(states)], names[1 + len(states) :]
-    export.builder.emit("Scan", [export.name(i) for i in (*states, *scanned)], [*last, sequence, *others],
-                        export.scope, {"body": graph, "num_scan_inputs": len(scanned),
-                                       "scan_input_axes": [1] * len(scanned),
-                                       "scan_input_directions": [int(reverse)] * len(scanned),
+    export.builder.emit("Scan", [export.name(i) for i in (*states, *scan_inputs)], [*last, sequence, *others],
+                        export.scope, {"body": graph, "num_scan_inputs": len(scan_inputs),
+                                       "scan_input_axes": [1] * len(scan_inputs),
+                                       "scan_input_directions": [int(reverse)] * len(scan_inputs),
                                        "scan_output_axes": [1] * len(states)})  # fmt: skip

@@ -72,10 +72,10 @@ class OpWalker:
             if any(self._constant_of(v) is None for v in node.inputs) or not _is_foldable(node, self.recording):
                 continue
             arrays = [self._constant_of(v) for v in node.inputs]
-            made = node.op.reference(np, *(a for a, _ in arrays if a is not None), **node.attrs)  # type: ignore[misc]
+            results = node.op.reference(np, *(a for a, _ in arrays if a is not None), **node.attrs)  # type: ignore[misc]
             stems = {name for _, name in arrays if name}  # type: ignore[misc]
             hint = stems.pop() if len(stems) == 1 else ""
-            for value, array in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            for value, array in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=True):
                 self.constants[value] = np.asarray(array), hint
 
     def _constant_of(self, value: Value) -> tuple[np.ndarray, str] | None:

@@ -29,8 +29,10 @@ def _identity(b: NetBuilder, node: OnnxNode) -> Operand:
 def _hard_sigmoid(b: NetBuilder, node: OnnxNode) -> Operand:
     if pairs_by_op()[node.op].fits(node.attributes):
         return b.add(layers.HardSigmoid(), node.value(0))
-    scaled = b.add(b.make(layers.Rescaling, scale=node.get("alpha", 0.2), offset=node.get("beta", 0.5)), node.value(0))
-    return b.add(layers.Clip(min=0.0, max=1.0), scaled)
+    scaled_input = b.add(
+        b.make(layers.Rescaling, scale=node.get("alpha", 0.2), offset=node.get("beta", 0.5)), node.value(0)
+    )
+    return b.add(layers.Clip(min=0.0, max=1.0), scaled_input)
 
 
 @imports("LRN")
@@ -106,8 +108,8 @@ def _dropout(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     ratio = node.get("ratio", 0.5)
     if node.version >= 12:
-        given, training = node.constant(1, "ratio"), node.constant(2, "training_mode")
-        ratio = 0.5 if given is None else given.scalar()
+        ratio_input, training = node.constant(1, "ratio"), node.constant(2, "training_mode")
+        ratio = 0.5 if ratio_input is None else ratio_input.scalar()
         if training is not None and training.scalar() and ratio:
             raise NoLayerError("a dropout in training mode; export the model for inference")
     return b.add(b.make(layers.Dropout, rate=ratio), x) if 0 < ratio < 1 else x

@@ -29,33 +29,35 @@ def complete_shape(value: NetValue, shape: list[Dim], fixed_batch: int | None) -
         raise NoLayerError(f"it reshapes to the impossible shape {format_shape(shape)}")
     if not unknown:
         return shape
-    known: Any = prod((n for i, n in enumerate(shape) if i not in unknown), start=1)
+    known_size: Any = prod((n for i, n in enumerate(shape) if i not in unknown), start=1)
     total: Any = prod(value.shape, start=1)
-    if isinstance(total, BatchSize) and fixed_batch and isinstance(known, int):
+    if isinstance(total, BatchSize) and fixed_batch and isinstance(known_size, int):
         total = total.factor * fixed_batch
-    if (isinstance(known, int) and known == 0) or total == 0:
+    if (isinstance(known_size, int) and known_size == 0) or total == 0:
         raise NoLayerError("it reshapes an array without elements")
-    if isinstance(total, int) and isinstance(known, int) and total % known:
+    if isinstance(total, int) and isinstance(known_size, int) and total % known_size:
         raise NoLayerError(
             f"a reshape of {format_shape(value.shape)} to {format_shape(shape)} has no whole size for -1"
         )
     shape[unknown[0]] = (
-        total // known if isinstance(total, BatchSize) or not isinstance(known, BatchSize) else known.fail()
+        total // known_size
+        if isinstance(total, BatchSize) or not isinstance(known_size, BatchSize)
+        else known_size.fail()
     )
     return shape
 
 
 def find_batch(value: NetValue, shape: Sequence[Dim], fixed_batch: int | None) -> tuple[int, int]:
     """The dimension of the target in which the batch lies, and the factor of the batch size there."""
-    found = [(i, n.factor) for i, n in enumerate(shape) if isinstance(n, BatchSize)]
+    batch_positions = [(i, n.factor) for i, n in enumerate(shape) if isinstance(n, BatchSize)]
     total = prod(value.others) * prod(n for n in value.parts if n is not None)
     change = f"a reshape of {format_shape(value.shape)} to {format_shape(shape)}"
-    if len(found) == 1:
-        if prod(int(n) for n in shape if not isinstance(n, BatchSize)) * found[0][1] != total:
+    if len(batch_positions) == 1:
+        if prod(int(n) for n in shape if not isinstance(n, BatchSize)) * batch_positions[0][1] != total:
             raise NoLayerError(f"{change} changes the number of elements")
-        return found[0]
+        return batch_positions[0]
     batch = fixed_batch
-    if found or batch is None or prod(int(n) for n in shape) != total * batch:
+    if batch_positions or batch is None or prod(int(n) for n in shape) != total * batch:
         raise NoLayerError(f"{change} loses the batch dimension")
     outer, _ = split_parts(value.parts)
     before = prod(value.others[: value.batch_axis or 0]) * prod(outer)

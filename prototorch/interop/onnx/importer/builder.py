@@ -146,9 +146,9 @@ class NetBuilder:
             name.removeprefix(node.weights_key + "/"): trace.weights[name].spec.shape
             for name in trace.weights.keys() - before
         }
-        given = {name: tuple(a.shape) for name, a in arrays.items()}
-        if expected and given != expected:
-            raise NoLayerError(f"its weights have the shapes {given}, {type(node.layer).__name__} has {expected}")
+        actual = {name: tuple(a.shape) for name, a in arrays.items()}
+        if expected and actual != expected:
+            raise NoLayerError(f"its weights have the shapes {actual}, {type(node.layer).__name__} has {expected}")
         for out in outputs:
             if out.shape[:1] != (_BATCH,):
                 raise NoLayerError("its output has no batch dimension")
@@ -266,8 +266,8 @@ class NetBuilder:
             raise NoLayerError(f"perm {list(order)} is no order of {value.ndim} dimensions")
         if value.batch_axis is None:
             return self.permute_dims(value, order)
-        kept = [a for a in order if a != value.batch_axis]
-        places = [value.extra + a - (a > value.batch_axis) for a in kept]
+        kept_axes = [a for a in order if a != value.batch_axis]
+        places = [value.extra + a - (a > value.batch_axis) for a in kept_axes]
         moved = self.permute_dims(value, [*range(value.extra), *places])
         return replace(moved, batch_axis=list(order).index(value.batch_axis))
 

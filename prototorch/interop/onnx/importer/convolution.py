@@ -110,8 +110,8 @@ def _conv_transpose(b: NetBuilder, node: OnnxNode) -> Operand:
         shape = [n * s for n, s in zip(x.dims[1:], strides, strict=True)]
     if shape is not None:
         pads = []
-        for n, e, wanted in zip(full, extra, list(shape)[-rank:], strict=True):
-            total = n + e - wanted
+        for n, e, output_size in zip(full, extra, list(shape)[-rank:], strict=True):
+            total = n + e - output_size
             small, large = (total // 2, total - total // 2) if total >= 0 else (0, total)
             pads.append([small, large] if auto == "SAME_UPPER" else [large, small] if total >= 0 else [0, total])
     else:

@@ -58,9 +58,9 @@ def _read_equation(equation: str, ranks: list[int]) -> tuple[list[str], str]:
         letters = left.replace("...", "").replace(",", "")
         output = "..." * ("..." in left) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     terms, output = [t.replace("...", dots, 1) for t in terms], output.replace("...", dots, 1)
-    known = {c for term in terms for c in term if c in string.ascii_letters}
+    named_letters = {c for term in terms for c in term if c in string.ascii_letters}
     for term, rank in zip([*terms, output], [*ranks, len(output)], strict=True):
-        if len(term) != rank or not set(term) <= known:
+        if len(term) != rank or not set(term) <= named_letters:
             raise NoLayerError(f"the equation {equation[:60]!r} does not fit its arrays")
         if len(set(term)) < rank:
             raise NoLayerError(f"the equation {equation[:60]!r} takes a diagonal, which no layer does")

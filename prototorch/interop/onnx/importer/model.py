@@ -109,8 +109,8 @@ def _declare_inputs(
 ) -> dict[str, NetValue]:
     declared = [i for i in file.graph.input if i.name not in file.arrays]
     names = [i.name for i in declared]
-    for what, given in (("input_shapes", shapes), ("fixed_inputs", fixed)):
-        unknown = [n for n in given if n not in names]
+    for what, settings in (("input_shapes", shapes), ("fixed_inputs", fixed)):
+        unknown = [n for n in settings if n not in names]
         if unknown:
             raise UsageError(f"{what}: the model has no input {unknown[0]!r}; its inputs are {', '.join(names)}")
     if len(set(names)) < len(names):

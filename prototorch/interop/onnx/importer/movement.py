@@ -193,11 +193,11 @@ def _gather(b: NetBuilder, node: OnnxNode) -> Operand:
         shape = list(data.shape)
         del shape[node.get("axis", 0)]
         return b.reshape(one, shape)
-    taken = b.add(b.make(layers.Take, indices=picked, axis=axis), data)
+    rows_of_data = b.add(b.make(layers.Take, indices=picked, axis=axis), data)
     if indices.ndim == 1:
-        return taken
+        return rows_of_data
     place = node.get("axis", 0) % data.ndim
-    return b.reshape(taken, [*data.shape[:place], *indices.shape, *data.shape[place + 1 :]])
+    return b.reshape(rows_of_data, [*data.shape[:place], *indices.shape, *data.shape[place + 1 :]])
 
 
 def _lookup(b: NetBuilder, node: OnnxNode, table: KnownArray, indices: NetValue) -> Operand:
@@ -225,9 +225,9 @@ def _gather_elements(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("Expand")
 def _expand(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    wanted = node.weight(1, "shape").integers()
-    ndim = max(x.ndim, len(wanted))
-    target = [*[1] * (ndim - len(wanted)), *wanted]
+    target_shape = node.weight(1, "shape").integers()
+    ndim = max(x.ndim, len(target_shape))
+    target = [*[1] * (ndim - len(target_shape)), *target_shape]
     have = [*[1] * (ndim - x.ndim), *x.shape]
     lifted = b.reshape(x, have) if x.ndim < ndim else x
     sizes = []

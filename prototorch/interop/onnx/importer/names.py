@@ -43,8 +43,8 @@ def _clean(text: str) -> str:
     """The text as a name with ``/`` between its parts."""
     parts = [part for part in to_name(text[:1000]).replace(".", "/").replace(":", "_").split("/") if part]
     # torch's exporter repeats the way to a module: /layer1/layer1.0/conv1
-    kept = [part for i, part in enumerate(parts) if i + 1 == len(parts) or part != parts[i + 1]]
-    name = "/".join(kept[-8:])[-_LONGEST:].strip("/")
+    distinct_parts = [part for i, part in enumerate(parts) if i + 1 == len(parts) or part != parts[i + 1]]
+    name = "/".join(distinct_parts[-8:])[-_LONGEST:].strip("/")
     return name if name and find_name_error(name) is None else ""
 
 

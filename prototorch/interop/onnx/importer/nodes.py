@@ -206,16 +206,16 @@ class NodeRunner:
             )
         if node.op in _CONTROL:
             raise NoLayerError("control flow is not read; export the model with the branch or loop resolved")
-        known = all(a is None or isinstance(a, KnownArray) for a in node.args)
-        if known and node.op in ("Expand", "ConstantOfShape") and (shape := _batch_shape(node)) is not None:
+        is_constant = all(a is None or isinstance(a, KnownArray) for a in node.args)
+        if is_constant and node.op in ("Expand", "ConstantOfShape") and (shape := _batch_shape(node)) is not None:
             self.builder.start(node)
             return [self.builder.batch_constant(_repeated_array(node), shape)]
-        if known:
+        if is_constant:
             constants = evaluate_constants(node)
             if constants is not None:
                 return constants
         function = find_importer(node.op)
-        if function is not None and not known:
+        if function is not None and not is_constant:
             self.builder.start(node)
             result = function(self.builder, node)
             if result is not None:
@@ -223,7 +223,9 @@ class NodeRunner:
         body = op_function_body(node, opsets.get("", 0))
         if body is None:
             raise NoLayerError(
-                "it reads constants alone, and is not computed here" if known and function else "no layer does this"
+                "it reads constants alone, and is not computed here"
+                if is_constant and function
+                else "no layer does this"
             )
         self._inline(body, replace(node, op="", domain=""), depth, f"{node.op}#{self.inlined}/")
         return None
@@ -244,20 +246,19 @@ class NodeRunner:
             self._note(node, "no layer does this")
 
     def _problem_text(self) -> str:
-        shown = []
+        descriptions = []
         for (op, reason), nodes in list(self.problems.items())[:MAX_PROBLEMS]:
             where = ", ".join(repr(n[:60]) for n in nodes[:3]) + (
                 f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
             )
-            shown.append(f"{op} ({where}): {reason}")
+            descriptions.append(f"{op} ({where}): {reason}")
         more = len(self.problems) - MAX_PROBLEMS
         rest = f"; and {more} more" if more > 0 else ""
         about_batch = any("batch" in reason or "sample" in reason for _, reason in self.problems)
         hint = fixed_batch_hint(self.builder.fixed_batch) if about_batch else ""
         ops = sorted({op for op, _ in self.problems})
-        return (
-            f"{self.file.path}: these ops cannot become layers: {', '.join(ops[:40])}. {'; '.join(shown)}{rest}{hint}"
-        )
+        names = ", ".join(ops[:40])
+        return f"{self.file.path}: these ops cannot become layers: {names}. {'; '.join(descriptions)}{rest}{hint}"
 
 
 def _batch_shape(node: OnnxNode) -> list[Dim] | None:

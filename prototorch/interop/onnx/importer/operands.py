@@ -213,7 +213,7 @@ def split_parts(parts: tuple[int | None, ...]) -> tuple[list[int], list[int]]:
 
 def format_shape(shape: Sequence[Any]) -> str:
     """A shape as messages say it: [5 * batch, 6]."""
-    shown = [
+    sizes = [
         "batch" if n == BatchSize(1) else f"{n.factor} * batch" if isinstance(n, BatchSize) else str(n) for n in shape
     ]
-    return f"[{', '.join(shown)}]"
+    return f"[{', '.join(sizes)}]"

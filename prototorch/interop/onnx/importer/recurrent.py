@@ -52,9 +52,9 @@ def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
         }
         backward = None if same else b.make(kind, **fields[1])
         layer = b.make(layers.Bidirectional, layer=b.make(kind, **fields[0]), backward_layer=backward, merge_mode=None)
-        joined = {f"forward_layer/{k}": v for k, v in weights[0].items()}
-        joined |= {f"backward_layer/{k}": v for k, v in weights[1].items()}
-        outputs = b.add_many(layer, [x, *firsts[0], *firsts[1]], joined)
+        weights_of_ways = {f"forward_layer/{k}": v for k, v in weights[0].items()}
+        weights_of_ways |= {f"backward_layer/{k}": v for k, v in weights[1].items()}
+        outputs = b.add_many(layer, [x, *firsts[0], *firsts[1]], weights_of_ways)
         count = (len(outputs) - 2) // 2
         sequences, states = outputs[:2], [outputs[2 : 2 + count], outputs[2 + count :]]
     return _results(b, node, x, sequences, states)

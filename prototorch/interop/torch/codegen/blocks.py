@@ -105,10 +105,10 @@ def modules_of(items: Sequence[SourceItem]) -> set[tuple[str, ...]]:
 
 def _borders(net: NetItems, run: Sequence[SourceItem], others: Sequence[SourceItem]) -> tuple[list[int], list[int]]:
     """The values that these steps read from others, and those of theirs that others read."""
-    written = [n for i in run for n in i.writes]
-    reads = dict.fromkeys(n for i in run for n in i.reads if n not in written)
-    wanted = {n for i in others for n in i.reads} | set(net.outputs)
-    return list(reads), [n for n in dict.fromkeys(written) if n in wanted]
+    writes = [n for i in run for n in i.writes]
+    reads = dict.fromkeys(n for i in run for n in i.reads if n not in writes)
+    values_read_later = {n for i in others for n in i.reads} | set(net.outputs)
+    return list(reads), [n for n in dict.fromkeys(writes) if n in values_read_later]
 
 
 class ClassTable:
@@ -136,40 +136,40 @@ class ClassTable:
     def modules(self, block: SourceBlock) -> list[_Module]:
         """The modules of a block in the order of their definitions; those of blocks inside are their objects."""
         inner = {b.path for b in block.steps if isinstance(b, SourceBlock)}
-        found: dict[tuple[str, ...], _Module] = {}
+        modules_by_path: dict[tuple[str, ...], _Module] = {}
         for path, definition in self.net.definitions.items():
             if path[: len(block.path)] != block.path:
                 continue
             owner = next((path[:n] for n in range(len(path), 0, -1) if path[:n] in inner), None)
             if owner is not None:
                 call = self.calls[owner]
-                found.setdefault(owner, _Module(owner, call.name, list(call.arguments), ()))
+                modules_by_path.setdefault(owner, _Module(owner, call.name, list(call.arguments), ()))
             else:
-                found[path] = _describe_module(definition)
-        return list(found.values())
+                modules_by_path[path] = _describe_module(definition)
+        return list(modules_by_path.values())
 
     def _add(self, blocks: list[SourceBlock]) -> None:
         columns = list(zip(*([v for m in self.modules(b) for _, v in m.values] for b in blocks), strict=True))
         names = [n for m in self.modules(blocks[0]) for n, _ in m.values]
         parameters: dict[int, str] = {}
-        chosen: dict[tuple[Any, ...], str] = {}
+        argument_names: dict[tuple[Any, ...], str] = {}
         for place, column in enumerate(columns):
             if all(v == column[0] and type(v) is type(column[0]) for v in column):
                 continue
             key = tuple((type(v), v) for v in column)
-            if key not in chosen:
-                chosen[key] = unique_name(names[place], set(chosen.values()))
-            parameters[place] = chosen[key]
+            if key not in argument_names:
+                argument_names[key] = unique_name(names[place], set(argument_names.values()))
+            parameters[place] = argument_names[key]
         last = blocks[0].path[-1]
         parent = blocks[0].path[-2] if len(blocks[0].path) > 1 else ""
-        wanted = f"{class_name(parent)}Block" if last.strip("_").isdigit() else class_name(last)
+        preferred = f"{class_name(parent)}Block" if last.strip("_").isdigit() else class_name(last)
         name = next(
-            n for n in (f"{wanted}{i or ''}" for i in (0, *range(2, len(self._names) + 3))) if n not in self._names
+            n for n in (f"{preferred}{i or ''}" for i in (0, *range(2, len(self._names) + 3))) if n not in self._names
         )
         self._names.add(name)
         self.classes.append(BlockClass(name, blocks[0], parameters))
         for index, block in enumerate(blocks):
-            self.calls[block.path] = BlockCall(name, [(n, key[index][1]) for key, n in chosen.items()])
+            self.calls[block.path] = BlockCall(name, [(n, key[index][1]) for key, n in argument_names.items()])
 
 
 @dataclass
@@ -195,11 +195,11 @@ def _describe_module(definition: Definition) -> _Module:
 
 def named_arguments(call: ModuleCall) -> list[tuple[str, Any]]:
     """The arguments of a module by name; of a convolution with the defaults of those that are not given."""
-    given = list(call.arguments.items())
+    arguments = list(call.arguments.items())
     if _HAS_DEFAULTS.fullmatch(call.kind):
         rest = [(n, v) for n, v in call.options.items() if n not in _DEFAULTS]
-        return [*given, *((n, call.options.get(n, d)) for n, d in _DEFAULTS.items()), *rest]
-    return given + list(call.options.items())
+        return [*arguments, *((n, call.options.get(n, d)) for n, d in _DEFAULTS.items()), *rest]
+    return arguments + list(call.options.items())
 
 
 def is_default(call: ModuleCall, name: str, value: Any) -> bool:

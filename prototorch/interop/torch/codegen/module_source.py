@@ -68,10 +68,10 @@ class _FileWriter:
         return "".join(f"{wrap_line(line)}\n" for line in "\n\n\n".join(parts).split("\n"))
 
     def _module_text(self, name: str, state_file: str, header: Sequence[str]) -> str:
-        said = [f"{ascii(name)[1:-1]}: written by prototorch.", *(ascii(line)[1:-1] for line in header), "",
+        comment_lines = [f"{ascii(name)[1:-1]}: written by prototorch.", *(ascii(line)[1:-1] for line in header), "",
                 "    net = Net()", f"    net.load_state_dict(torch.load({state_file!a}, weights_only=True))",
                 "    net.eval()"]  # fmt: skip
-        comment = "\n".join(f"# {line}".rstrip() for line in said)
+        comment = "\n".join(f"# {line}".rstrip() for line in comment_lines)
         return f"{comment}\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import nn"
 
     # ---- classes
@@ -128,14 +128,14 @@ class _FileWriter:
             if isinstance(step, SourceBlock):
                 namer.release(last_use, index)
                 outputs = ", ".join(namer.name(n) for n in step.writes)
-                made = [f"{outputs} = {_access(step.path, len(block.path))}({', '.join(reads)})"]
+                statement_lines = [f"{outputs} = {_access(step.path, len(block.path))}({', '.join(reads)})"]
                 comment = ""
             else:
-                made = self._step_lines(step, namer, last_use, index, len(block.path))
+                statement_lines = self._step_lines(step, namer, last_use, index, len(block.path))
                 comment = step.comment
-            if with_comments and comment and len(made[-1]) + len(comment) + 12 <= _WIDTH:
-                made[-1] = f"{made[-1]}  # {comment}"
-            lines += [f"        {line}" for line in made]
+            if with_comments and comment and len(statement_lines[-1]) + len(comment) + 12 <= _WIDTH:
+                statement_lines[-1] = f"{statement_lines[-1]}  # {comment}"
+            lines += [f"        {line}" for line in statement_lines]
         lines.append(f"        return {', '.join(namer.names[n] for n in block.writes)}")
         return lines
 
@@ -143,7 +143,7 @@ class _FileWriter:
         self, step: SourceItem, namer: _Namer, last_use: Mapping[int, int], index: int, depth: int
     ) -> list[str]:
         """The lines of a step. Names of its inputs are free again in its last line alone, where they are read last."""
-        made = []
+        lines = []
         for number, line in enumerate(step.lines):
             is_last = number == len(step.lines) - 1
             target, sign, value = line.partition(" = ")
@@ -154,8 +154,8 @@ class _FileWriter:
             if is_last:
                 namer.release(last_use, index)
             target = _VALUE.sub(lambda m: namer.name(int(m[1])), target)
-            made.append(f"{target}{sign}{value}" if target else value)
-        return made
+            lines.append(f"{target}{sign}{value}" if target else value)
+        return lines
 
 
 class _Namer:
@@ -169,10 +169,10 @@ class _Namer:
 
     def fixed(self, number: int, name: str) -> str:
         """A name that is asked for."""
-        chosen = unique_name(variable_name(name), self._fixed_names)
-        self._fixed_names.add(chosen)
-        self.names[number] = chosen
-        return chosen
+        variable = unique_name(variable_name(name), self._fixed_names)
+        self._fixed_names.add(variable)
+        self.names[number] = variable
+        return variable
 
     def name(self, number: int) -> str:
         """The name of a value, chosen when it is first asked for."""

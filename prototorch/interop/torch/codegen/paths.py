@@ -27,13 +27,13 @@ class ModulePaths:
                 key = f"layer {whole}" if is_layer else whole
                 if key not in parts:
                     parent = parts[prefix]
-                    wanted = attribute_name(piece)
+                    preferred = attribute_name(piece)
                     if not is_layer and whole in layers:
-                        wanted += "_"  # the name is a layer's own
+                        preferred += "_"  # the name is a layer's own
                     others = below.setdefault(parent, set())
-                    chosen = unique_name(wanted, others)
-                    others.add(chosen)
-                    parts[key] = (*parent, chosen)
+                    attribute = unique_name(preferred, others)
+                    others.add(attribute)
+                    parts[key] = (*parent, attribute)
                 prefix = whole
             self._paths[name] = parts[f"layer {name}"]
 

@@ -205,9 +205,9 @@ class StepWriter:
         collector = self.collector
         key = next(node.weights_key for node in collector.net.nodes if name.startswith(f"{node.weights_key}/"))
         short, path = name.removeprefix(f"{key}/"), collector.paths.path(key)
-        known = collector.layers.get(key)
-        if known is not None and known[1] is not None:
-            for layout in known[1].layouts:
+        entry = collector.layers.get(key)
+        if entry is not None and entry[1] is not None:
+            for layout in entry[1].layouts:
                 if layout.ours == (short,) and not str(layout.transform):
                     return SourceExpression(f"{module_mark(path)}.{layout.theirs[0]}")
             raise NotExpressibleError(f"the weight {name!r} is shared with a layer that stores it in another form")
@@ -272,10 +272,10 @@ class StepWriter:
         return SourceExpression(value_mark(number))
 
     def _write_body(self, body: Recording, local: Mapping[Value, Any]) -> list[Any]:
-        known: dict[Value, Any] = dict(local)
+        values: dict[Value, Any] = dict(local)
         for node in live_nodes(body.graph.nodes, body.outputs):
-            inputs = [known[v] if v in known else np.asarray(v.array).item() for v in node.inputs]
-            made = find_op(node.op.name)(self, TorchOpExport(node, body), *inputs)
-            for value, output in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=False):
-                known[value] = self.let(output, node.op.name)
-        return [known[v] for v in body.outputs]
+            inputs = [values[v] if v in values else np.asarray(v.array).item() for v in node.inputs]
+            results = find_op(node.op.name)(self, TorchOpExport(node, body), *inputs)
+            for value, output in zip(node.outputs, results if isinstance(results, tuple) else (results,), strict=False):
+                values[value] = self.let(output, node.op.name)
+        return [values[v] for v in body.outputs]

@@ -57,11 +57,11 @@ class NativeBackend(Backend):
             or not isinstance(first.kernel_fn, NativeKernel)
         ):
             return first
-        found: dict[str, tuple[NativeKernel, Selection]] = {}
+        candidates: dict[str, tuple[NativeKernel, Selection]] = {}
         for one in self._applicable_kernels(op, ins, outs, attrs, (*self.levels, *self._measured_levels)):
             if isinstance(one.kernel_fn, NativeKernel):
-                found[f"{one.choice.level}/{one.choice.family}/{len(found)}"] = one.kernel_fn, one
-        return found[self._fastest_kernel(op, ins, outs, attrs, {k: run for k, (run, _) in found.items()})][1]
+                candidates[f"{one.choice.level}/{one.choice.family}/{len(candidates)}"] = one.kernel_fn, one
+        return candidates[self._fastest_kernel(op, ins, outs, attrs, {k: run for k, (run, _) in candidates.items()})][1]
 
     def has_kernel(self, op: Op, ins: Specs, outs: Specs, attrs: Mapping[str, Any]) -> bool:
         """See `Backend.has_kernel`. Nothing is measured for it."""
@@ -71,24 +71,24 @@ class NativeBackend(Backend):
         """See `Backend.pack_request`; with autotune, the request of the fastest level that has one."""
         if not self.autotune:
             return super().pack_request(op, ins, outs, attrs)
-        found: dict[str, PackRequest] = {}
+        requests: dict[str, PackRequest] = {}
         for level in (*self.levels, *self._measured_levels):
             one = pack_request_at(level, op.name, ins, outs, attrs)
             if one is not None:
-                found[level] = one._replace(level=level)
-        if not found:
+                requests[level] = one._replace(level=level)
+        if not requests:
             return None
         runners, specs = {}, {}
-        for level, one in found.items():
+        for level, one in requests.items():
             use = OperandUse(op.name, tuple(sorted(attrs.items())), ins, outs, one.operand, level)
             specs[level] = (*ins[: one.operand], Spec((one.size,)), *ins[one.operand + 1 :])
-            taken = super()._select(apply_prepacked, specs[level], outs, {"use": use})
-            if taken is not None and isinstance(taken.kernel_fn, NativeKernel):
-                runners[level] = taken.kernel_fn
+            selection = super()._select(apply_prepacked, specs[level], outs, {"use": use})
+            if selection is not None and isinstance(selection.kernel_fn, NativeKernel):
+                runners[level] = selection.kernel_fn
         if len(runners) < 2:
-            return found[next(iter(runners or found))]
+            return requests[next(iter(runners or requests))]
         largest = max(specs.values(), key=lambda one: sum(s.size for s in one))
-        return found[self._fastest_kernel(op, largest, outs, {**attrs, "prepacked": True}, runners)]
+        return requests[self._fastest_kernel(op, largest, outs, {**attrs, "prepacked": True}, runners)]
 
     @property
     def _measured_levels(self) -> tuple[str, ...]:
@@ -157,12 +157,12 @@ class NativeBackend(Backend):
         """See `Backend.link_steps`."""
         calls: list[Callable[[], None]] = []
         for native, group in groupby(steps, lambda step: isinstance(step[0], NativeKernel)):
-            found = list(group)
+            bound_steps = list(group)
             if native:
-                tasks = [task for run, ins, outs in found for task in cast(NativeKernel, run).bind(ins, outs)]
-                calls.append(TaskProgram(tasks, found))
+                tasks = [task for run, ins, outs in bound_steps for task in cast(NativeKernel, run).bind(ins, outs)]
+                calls.append(TaskProgram(tasks, bound_steps))
             else:
-                calls += [partial(run, ins, outs) for run, ins, outs in found]
+                calls += [partial(run, ins, outs) for run, ins, outs in bound_steps]
         return calls
 
     def link_rebindable(self, steps: Sequence[BoundStep], operand: int) -> Callable[[Sequence[Any]], None]:
@@ -177,10 +177,10 @@ class NativeBackend(Backend):
             stand_in = np.empty_like(array)
             own = cast(NativeKernel, run).bind((*ins[:operand], stand_in, *ins[operand + 1 :]), outs)
             words = [word for task in own for word in task.arguments]
-            found = [i for i, word in enumerate(words) if word == stand_in.ctypes.data]
-            if len(found) != 1:
+            matches = [i for i, word in enumerate(words) if word == stand_in.ctypes.data]
+            if len(matches) != 1:
                 return super().link_rebindable(steps, operand)
-            positions.append(at + found[0])
+            positions.append(at + matches[0])
             at += len(words)
             tasks += own
         program = TaskProgram(tasks, steps)

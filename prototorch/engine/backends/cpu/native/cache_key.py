@@ -79,13 +79,13 @@ def target_digest() -> bytes:
 @cache
 def module_digest(module: str) -> bytes:
     """A digest of the sources of a module and of the modules it imports that emit code, directly or not."""
-    found, waiting = {module}, [module]
+    reachable, waiting = {module}, [module]
     while waiting:
         for target in _scan(waiting.pop()).imports:
-            if target not in found:
-                found.add(target)
+            if target not in reachable:
+                reachable.add(target)
                 waiting.append(target)
-    return hashlib.sha256(b"".join(_scan(name).digest for name in sorted(found))).digest()
+    return hashlib.sha256(b"".join(_scan(name).digest for name in sorted(reachable))).digest()
 
 
 @cache

@@ -40,7 +40,7 @@ class CompileWorkers:
         """The object code of kernels given as symbol and IR, by symbol."""
         running = [worker for _ in range(self.helpers) if (worker := _start_worker(self.background)) is not None]
         threads = [threading.Thread(target=self._feed, args=(one,), daemon=True) for one in running]
-        done = False
+        is_finished = False
         try:
             for thread in threads:
                 thread.start()
@@ -55,11 +55,11 @@ class CompileWorkers:
                 thread.join()
             if not self.background:
                 self._compile_here()  # what a worker gave back
-            done = True
+            is_finished = True
         finally:
             self._close()
             for one in running:
-                _stop_worker(one, done)
+                _stop_worker(one, is_finished)
         return self._objects
 
     def _close(self) -> None:

@@ -36,28 +36,28 @@ class Pointer:
         """One element, or a vector of neighbours; masked-out lanes are 0 and not read. ``invariant``:
         the kernel never writes there, so that what depends on it alone is hoisted out of all loops."""
         k, at = self.k, self + index
-        held = "uint8" if self.dtype == "bool" else self.dtype
+        stored_dtype = "uint8" if self.dtype == "bool" else self.dtype
         if mask is None:
-            result = k.b.load(at.v, typ=k.type(held, lanes))
+            result = k.b.load(at.v, typ=k.type(stored_dtype, lanes))
             result.align = SIZES[self.dtype]
             if invariant:
                 result.set_metadata("invariant.load", k.module.add_metadata([]))
         else:
-            kind = k.type(held, lanes)
+            kind = k.type(stored_dtype, lanes)
             zero = ir.Constant(kind, None)
             result = k.intrinsic(
-                "llvm.masked.load." + k.suffix(held, lanes) + ".p0",
+                "llvm.masked.load." + k.suffix(stored_dtype, lanes) + ".p0",
                 kind,
                 [(ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v), (kind, zero)],
             )
-        found = Num(k, result, held, lanes)
-        return found != 0 if self.dtype == "bool" else found
+        loaded = Num(k, result, stored_dtype, lanes)
+        return loaded != 0 if self.dtype == "bool" else loaded
 
     def store(self, value: Any, index: Any = 0, mask: Num | None = None) -> None:
         """Store an element or a contiguous vector, except for the masked-out lanes."""
         k, at = self.k, self + index
-        held = "uint8" if self.dtype == "bool" else self.dtype
-        value = k.num(value, held).cast(held)
+        stored_dtype = "uint8" if self.dtype == "bool" else self.dtype
+        value = k.num(value, stored_dtype).cast(stored_dtype)
         if mask is None:
             result = k.b.store(value.v, at.v)
             stream = self.nontemporal and value.lanes > 1
@@ -66,9 +66,9 @@ class Pointer:
                 result.set_metadata("nontemporal", k.module.add_metadata([ir.Constant(I32, 1)]))
             return
         value = value.splat(mask.lanes)
-        kind = k.type(held, mask.lanes)
+        kind = k.type(stored_dtype, mask.lanes)
         k.intrinsic(
-            "llvm.masked.store." + k.suffix(held, mask.lanes) + ".p0",
+            "llvm.masked.store." + k.suffix(stored_dtype, mask.lanes) + ".p0",
             ir.VoidType(),
             [(kind, value.v), (ADDRESS, at.v), (I32, ir.Constant(I32, SIZES[self.dtype])), (mask.v.type, mask.v)],
         )

@@ -179,8 +179,10 @@ class Num:
             raise UnsupportedError("a vector as an exponent")
         k, base = self.k, float(np.asarray(base, self.dtype))
         wide = self.cast("float64")
-        given = k.num(base, "float64").v, wide.v
-        result = k.hoist("pow", given, lambda: k.intrinsic("llvm.pow.f64", given[0].type, [(v.type, v) for v in given]))
+        operands = k.num(base, "float64").v, wide.v
+        result = k.hoist(
+            "pow", operands, lambda: k.intrinsic("llvm.pow.f64", operands[0].type, [(v.type, v) for v in operands])
+        )
         return Num(k, result, "float64").cast(self.dtype)
 
     def _bitwise_op(self, method: str, other: Any) -> Num:
@@ -279,8 +281,8 @@ class Num:
         if isinstance(self.v, ir.Constant):
             one = self.v.constant
             plain_zero = one == 0 and str(one) != "-0.0"  # written "zeroinitializer", which is read faster
-            held = ir.Constant(self.k.type(self.dtype, lanes), None if plain_zero else [one] * lanes)
-            return Num(self.k, held, self.dtype, lanes)
+            constant = ir.Constant(self.k.type(self.dtype, lanes), None if plain_zero else [one] * lanes)
+            return Num(self.k, constant, self.dtype, lanes)
         return Num(
             self.k, self.k.hoist(f"splat {lanes}", (self.v,), lambda: self._broadcast_scalar(lanes)), self.dtype, lanes
         )

@@ -31,10 +31,10 @@ def power(k: KernelBuilder, a: Any, b: Any) -> Num:
     b = b if isinstance(b, Num) else k.num(b, a.dtype)
     if a.dtype != "float32" or b.dtype != "float32":
         raise UnsupportedError(f"powers of {a.dtype}")
-    known = _constant_value(b)
-    if known in (1.0, 2.0, 3.0, 4.0):
-        return a ** int(known)
-    if known == 0.5:
+    exponent = _constant_value(b)
+    if exponent in (1.0, 2.0, 3.0, 4.0):
+        return a ** int(exponent)
+    if exponent == 0.5:
         return k.select(a == float("-inf"), k.num(float("inf")), k.unary_intrinsic("sqrt", a))
     if b.lanes == 1 and a.lanes > 1:
         return _power_of_scalar(k, a, b)

@@ -41,8 +41,8 @@ class _Heads:
         np.matmul(q, k.T, out=weights)
         np.multiply(weights, self.scale, out=weights)
         if self.causal:
-            hidden = np.arange(self.s) > np.arange(first, first + len(q))[:, None] + (self.s - self.t)
-            np.copyto(weights, self.dtype_of(_MASKED_SCORE), where=hidden)
+            future_keys = np.arange(self.s) > np.arange(first, first + len(q))[:, None] + (self.s - self.t)
+            np.copyto(weights, self.dtype_of(_MASKED_SCORE), where=future_keys)
         for mask in masks:
             np.copyto(weights, self.dtype_of(_MASKED_SCORE), where=~mask)
         weights -= weights.max(axis=1, keepdims=True)

@@ -63,9 +63,9 @@ def searchsorted(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str,
             outputs[0][...] = np.searchsorted(inputs[0], inputs[1], side)
             return
         table = inputs[0].reshape(rows, elements.shape[-1])
-        wanted, found = inputs[1].reshape(rows, values.shape[-1]), outputs[0].reshape(rows, values.shape[-1])
+        row_values, positions = inputs[1].reshape(rows, values.shape[-1]), outputs[0].reshape(rows, values.shape[-1])
         for row in range(rows):
-            found[row] = np.searchsorted(table[row], wanted[row], side)
+            positions[row] = np.searchsorted(table[row], row_values[row], side)
 
     return run
 

@@ -93,10 +93,10 @@ def attention_shape(ins: Specs, attrs: Attrs, uncut: bool) -> AttentionShape | N
     height = tile_height(t, s, vector_lanes("float32"))
     even = (b for b in range(most, most // 2, -1) if t % b == 0 and b % height == 0)
     block = next(even, max(most // height * height, min(height, t)))
-    cut = 1 if uncut or n * h >= _HEADS else -(-t // block)
+    num_blocks = 1 if uncut or n * h >= _HEADS else -(-t // block)
     scale = 1 / math.sqrt(d) if scale is None else float(scale)
-    dropped = (round(rate * 65536), 1 / (1 - rate)) if rate else None
-    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, mask_shapes, block, cut, dropped)
+    dropout = (round(rate * 65536), 1 / (1 - rate)) if rate else None
+    return AttentionShape(n, t, s, h, d, v.shape[3], scale, causal, mask_shapes, block, num_blocks, dropout)
 
 
 class AttentionScores:
@@ -288,9 +288,9 @@ def _backward(k: KernelBuilder, p: AttentionShape, has_stats: bool) -> None:
 
         def weigh(i: Int64, mask: Mask) -> None:
             weight, grad = exp_log.exp(k, score(i, mask) - stat) * factor, grad_line.load(i, k.lanes)
-            dropped = k.num(1.0) if dropout is None else dropout.factors(i)
-            grad_line.store((grad * dropped - dot) * weight * p.scale, i)
-            line.store(weight * dropped, i)
+            keep_factor = k.num(1.0) if dropout is None else dropout.factors(i)
+            grad_line.store((grad * keep_factor - dot) * weight * p.scale, i)
+            line.store(weight * keep_factor, i)
 
         k.for_each_vector(visible, weigh)
 

@@ -71,16 +71,18 @@ def tile_reduction(axes: Sequence[ReductionAxis]) -> ReductionTiling:
     """Return the tiling of a reduction over merged axes."""
     kept_axes, reduced_axes = [a for a in axes if not a.is_reduced], [a for a in axes if a.is_reduced]
     width = kept_axes.pop().size if kept_axes and not axes[-1].is_reduced else 1
-    cut = max(reduced_axes, key=lambda a: a.size, default=ReductionAxis(1, 1, True))
-    inner = tuple(a for a in reduced_axes if a is not cut)
+    tiled_axis = max(reduced_axes, key=lambda a: a.size, default=ReductionAxis(1, 1, True))
+    inner = tuple(a for a in reduced_axes if a is not tiled_axis)
     outer = prod(a.size for a in kept_axes)
     is_parallel = outer * -(-width // BLOCK_COLUMNS) >= 16  # enough pieces without a split
     block = BLOCK_COLUMNS if is_parallel or width <= BLOCK_COLUMNS else width
     depth = prod(a.size for a in inner) * min(width, block)
     longest = PIECE_ELEMENTS * (8 if is_parallel else 1)
     length = (
-        min(max(longest // depth, 1), cut.size)
-        if cut.size * depth * (1 if is_parallel else outer) > 2 * PIECE_ELEMENTS
-        else cut.size
+        min(max(longest // depth, 1), tiled_axis.size)
+        if tiled_axis.size * depth * (1 if is_parallel else outer) > 2 * PIECE_ELEMENTS
+        else tiled_axis.size
     )
-    return ReductionTiling(tuple(kept_axes), inner, cut, -(-cut.size // length), length, width, min(block, width))
+    return ReductionTiling(
+        tuple(kept_axes), inner, tiled_axis, -(-tiled_axis.size // length), length, width, min(block, width)
+    )

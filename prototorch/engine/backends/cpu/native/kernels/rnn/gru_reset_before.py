@@ -35,10 +35,10 @@ __all__ = ["pack_gru_weights", "step_tasks"]
 
 def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int) -> None:
     """Compute the gates. Arguments: x, h, the bias, and the targets of z, r and r h, [rows, units] each."""
-    n, cut = p.units, tile_rows(rows, 2)
+    n, tiling = p.units, tile_rows(rows, 2)
     x, h, bias, *targets = (k.pointer(i) for i in range(6))
     with k.range(k.first, k.last) as item:
-        block, group = item // cut.num_groups, item % cut.num_groups
+        block, group = item // tiling.num_groups, item % tiling.num_groups
         column = block * k.lanes
         mask = unit_mask(k, column, n)
 
@@ -55,16 +55,16 @@ def _compute_gates(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_
             for to, value in zip(targets, values, strict=True):
                 to.store(value, row * n + column, mask)
 
-        multiply_rows(k, cut, group, h, h_row, k.shared + block * (n * 2 * k.lanes), n, use)
+        multiply_rows(k, tiling, group, h, h_row, k.shared + block * (n * 2 * k.lanes), n, use)
 
 
 def _compute_candidate(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int, h_row: int, step: bool) -> None:
     """Compute the candidate. Arguments: x, r h, the bias and the target; for a ``step``, in place of the target, z,
     the old and the new states, and the mask."""
-    n, cut = p.units, tile_rows(rows, 1)
+    n, tiling = p.units, tile_rows(rows, 1)
     x, rh, bias, out = (k.pointer(i) for i in range(4))
     with k.range(k.first, k.last) as item:
-        block, group = item // cut.num_groups, item % cut.num_groups
+        block, group = item // tiling.num_groups, item % tiling.num_groups
         column = block * k.lanes
         mask = unit_mask(k, column, n)
 
@@ -81,7 +81,7 @@ def _compute_candidate(k: KernelBuilder, p: SequenceShape, rows: int, x_row: int
                 value = k.select(k.pointer(6, "bool").load(row * p.t), value, old_value)
             new_state.store(value, row * p.row_stride(1) + column, mask)
 
-        multiply_rows(k, cut, group, rh, n, k.shared + (block * (n * k.lanes) + gate_weight_elements(p)), n, use)
+        multiply_rows(k, tiling, group, rh, n, k.shared + (block * (n * k.lanes) + gate_weight_elements(p)), n, use)
 
 
 def gate_weight_elements(p: SequenceShape) -> int:
@@ -118,11 +118,11 @@ def step_tasks(p: SequenceShape, rows: int, x_row: int, h_row: int, first_h: int
     def bind(x: int, h: int, bias: int, z: int, r: int, rh: int, *more: int) -> list[ParallelTask]:
         tasks = []
         for one, vectors, args in ((gates, 2, (x, h, bias, z, r, rh)), (new, 1, (x, rh, bias, *more))):
-            cut = tile_rows(rows, vectors)
-            items = blocks * cut.num_groups
+            tiling = tile_rows(rows, vectors)
+            items = blocks * tiling.num_groups
             tasks.append(
                 ParallelTask(
-                    one.address, args, items, grain_size(items, vectors * work), scratch_bytes(cut), shared_bytes
+                    one.address, args, items, grain_size(items, vectors * work), scratch_bytes(tiling), shared_bytes
                 )
             )
         return tasks

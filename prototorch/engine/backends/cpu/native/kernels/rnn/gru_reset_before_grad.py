@@ -37,10 +37,10 @@ _UNIT_VECTORS = 2  # vectors of units of a piece of the backward pass
 def _reset_gate_grad(k: KernelBuilder, p: SequenceShape) -> None:
     """Compute the gradient of the reset gate. Arguments: that of the candidate, the previous h, r, dh, and the
     targets in dx and in the gates' gradients."""
-    n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
+    n, tiling = p.units, tile_rows(p.n, _UNIT_VECTORS)
     d_new, h, r, dh, dx, d_gates = (k.pointer(i) for i in range(6))
     with k.range(k.first, k.last) as item:
-        block, group = item // cut.num_groups, item % cut.num_groups
+        block, group = item // tiling.num_groups, item % tiling.num_groups
 
         def use(row: Int64, sums: Any) -> None:
             for v in range(_UNIT_VECTORS):
@@ -55,7 +55,7 @@ def _reset_gate_grad(k: KernelBuilder, p: SequenceShape) -> None:
                 dh.store(k.fma(grad, reset, dh.load(at, k.lanes, mask)), at, mask)
 
         w = k.shared + (block * (n * _UNIT_VECTORS * k.lanes) + _transposed_gate_elements(p))
-        multiply_rows(k, cut, group, d_new, p.row_stride(1), w, n, use)
+        multiply_rows(k, tiling, group, d_new, p.row_stride(1), w, n, use)
 
 
 def _transposed_gate_elements(p: SequenceShape) -> int:
@@ -70,10 +70,10 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
 
     ``last``: the first step of the backward pass; ``end``: only the gradient of the initial state remains.
     """
-    n, cut = p.units, tile_rows(p.n, _UNIT_VECTORS)
+    n, tiling = p.units, tile_rows(p.n, _UNIT_VECTORS)
     later, dh, g_last, g, h, z, new, dx, d_gates, d_new = (k.pointer(i) for i in range(10))
     with k.range(k.first, k.last) as item:
-        block, group = item // cut.num_groups, item % cut.num_groups
+        block, group = item // tiling.num_groups, item % tiling.num_groups
 
         def use(row: Int64, sums: Any) -> None:
             for v in range(_UNIT_VECTORS):
@@ -110,12 +110,12 @@ def _state_grad(k: KernelBuilder, p: SequenceShape, last: bool, end: bool) -> No
             dh.store(direct_grad, at, mask)
 
         if last:
-            begin = group * cut.group_rows
-            with k.range(begin, (begin + cut.group_rows).minimum(cut.total)) as row:
+            begin = group * tiling.group_rows
+            with k.range(begin, (begin + tiling.group_rows).minimum(tiling.total)) as row:
                 use(row, None)
         else:
             w = k.shared + block * (2 * n * _UNIT_VECTORS * k.lanes)
-            multiply_rows(k, cut, group, later, p.row_stride(2), w, 2 * n, use)
+            multiply_rows(k, tiling, group, later, p.row_stride(2), w, 2 * n, use)
 
 
 @native_kernel("gru_sequence_grad")
@@ -125,7 +125,7 @@ def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
     if p is None or attrs.get("reset_after", True):
         return None
     n, t, units = p.n, p.t, p.units
-    num_steps, blocks, cut = n * t, unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
+    num_steps, blocks, tiling = n * t, unit_blocks(units, _UNIT_VECTORS), tile_rows(n, _UNIT_VECTORS)
     scratch = np.empty(num_steps * units * 8 + 3 * units * units, np.float32)
     # h before each step, z, r, r h, the candidate, and the gradients of the candidate and of the gates
     states_before, z, r, rh, new, d_new, d_gates = (scratch.ctypes.data + 4 * num_steps * units * j for j in range(7))
@@ -154,7 +154,7 @@ def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         strided_copy([StridedAxis(units, w * units, 3 * units), StridedAxis(w * units, 1, 1)], "float32", 0, at * units)
         for w, at in ((2, 0), (1, 2))
     ]
-    items, grain = blocks * cut.num_groups, grain_size(blocks * cut.num_groups, n * units * 2 * units)
+    items, grain = blocks * tiling.num_groups, grain_size(blocks * tiling.num_groups, n * units * 2 * units)
 
     def bind(i: Addresses, o: Addresses) -> list[ParallelTask]:
         x, u, bias, h0 = i[:4]
@@ -183,10 +183,12 @@ def gru_sequence_grad(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
                 d_new + offset,
                 *mask,
             )
-            tasks.append(ParallelTask(kinds[last, end].address, args, items, grain, scratch_bytes(cut), shared_bytes))
+            tasks.append(
+                ParallelTask(kinds[last, end].address, args, items, grain, scratch_bytes(tiling), shared_bytes)
+            )
             if not end:
                 args = (d_new + offset, states_before + offset, r + offset, dh, dx + gate_offset, d_gates + 2 * offset)
-                tasks.append(ParallelTask(reset.address, args, items, grain, scratch_bytes(cut), shared_bytes))
+                tasks.append(ParallelTask(reset.address, args, items, grain, scratch_bytes(tiling), shared_bytes))
         tasks += [*of_gates.bind((states_before, d_gates), (du_gates,)), *of_new.bind((rh, d_new), (du_new,))]
         return [*tasks, put[0](du_gates, du), put[1](du_new, du), *total.bind((dx,), (db,))]
 
