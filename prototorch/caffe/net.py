@@ -244,9 +244,9 @@ class Net(NetIndices):
     def share_with(self, other: Net) -> None:
         """Use the parameters of another net's layers of the same names instead of those of its own; the two have the
         same arrays from here on. Raises WeightsError for layers whose parameters have other shapes."""
-        theirs = other.params
+        other_params = other.params
         for name, params in self.params.items():
-            sources = theirs.get(name)
+            sources = other_params.get(name)
             if sources is None:
                 continue
             if [p.shape for p in params] != [p.shape for p in sources]:

@@ -36,12 +36,12 @@ class ParamBlob(BlobShape):
         if self._copy is not None:
             self.write_back()
         weights = tuple(self._variables[name] for name in self.param.weights)
-        theirs = self._to_theirs(weights)
-        if all(np.may_share_memory(theirs, weight) for weight in weights):
-            return theirs
+        blob = self._to_theirs(weights)
+        if all(np.may_share_memory(blob, weight) for weight in weights):
+            return blob
         if self._copy is None:
-            self._copy = np.array(theirs)
-        self._copy[...] = theirs
+            self._copy = np.array(blob)
+        self._copy[...] = blob
         return self._copy
 
     @property

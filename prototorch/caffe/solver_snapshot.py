@@ -93,8 +93,8 @@ def write_history(net: Net, kind: str, history: tuple[np.ndarray, ...], path: st
                 )
             dtype = net.backend.precision.float_dtype
             values = (np.asarray(array, dtype) * np.asarray(factor, dtype)).reshape(param.shape)
-            ours = param.layout.transform.to_ours((values,))
-            new.update(zip(_slot_names(param, slot), ours, strict=True))
+            slot_arrays = param.layout.transform.to_ours((values,))
+            new.update(zip(_slot_names(param, slot), slot_arrays, strict=True))
     for name, value in new.items():
         if name in net.variables:
             net.variables.assign(name, value)

@@ -175,8 +175,8 @@ class TraceInterpreter(TensorInterpreter):
                     "would keep its elements as they are now; make the tensor outside, from_numpy(array), of the same "
                     "memory, or pass it as an argument"
                 )
-        stored = array if isinstance(array, LazyArray) else np.array(array, order="C")
-        value = self.graph.constant(stored)
+        value_array = array if isinstance(array, LazyArray) else np.array(array, order="C")
+        value = self.graph.constant(value_array)
         return self.new_tensor(TracedArray(value, value.spec))
 
     def wrap(self, array: Any, storage: Storage | None = None) -> Tensor:

@@ -20,7 +20,7 @@ _TYPES = ("can_cast", "get_default_dtype", "set_default_dtype", "promote_types")
 NAMES: dict[str, Any] = {
     **FUNCTIONS,
     **dtype.DTYPES,
-    **{name: dtype.DTYPES[known] for name, known in dtype.ALIASES.items()},
+    **{name: dtype.DTYPES[target] for name, target in dtype.ALIASES.items()},
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
     "result_type": operands.result_type,

@@ -92,15 +92,17 @@ def _refuse_other_values(function: _Function, name: str) -> _Function:
 
     parameters = inspect.signature(function).parameters
     numpy_names = {
-        theirs: ours for theirs, ours in _NUMPY_NAMES.items() if ours in parameters and theirs not in parameters
+        numpy_name: torch_name
+        for numpy_name, torch_name in _NUMPY_NAMES.items()
+        if torch_name in parameters and numpy_name not in parameters
     }
 
     @wraps(function)
     def with_check(*args: Any, **options: Any) -> Any:
         if options and numpy_names:
-            for theirs, ours in numpy_names.items():
-                if theirs in options and ours not in options:
-                    options[ours] = options.pop(theirs)
+            for numpy_name, torch_name in numpy_names.items():
+                if numpy_name in options and torch_name not in options:
+                    options[torch_name] = options.pop(numpy_name)
         try:
             return function(*args, **options)
         except AttributeError as error:

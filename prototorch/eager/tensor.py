@@ -122,14 +122,14 @@ class Tensor(OperatorMixin):
     def grad(self) -> Tensor | None:
         """The gradient after `backward`; None before. Warns where the tensor is no leaf, whose gradient is not kept
         without `retain_grad`."""
-        stored = self.stored_grad
-        if stored is None and self.recorded_edge is not None and "retained" not in self.__dict__:
+        gradient = self.stored_grad
+        if gradient is None and self.recorded_edge is not None and "retained" not in self.__dict__:
             warn_user(
                 "grad is read of a tensor that is no leaf, whose gradient backward() does not keep; call retain_grad() "
                 "on it first, or read grad of the leaf that it was computed from",
                 UserWarning,
             )
-        return stored
+        return gradient
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:

@@ -242,8 +242,8 @@ def _describe_output(value: Value, step: Step, plan: Plan, names: _ValueNames) -
     alias_of = ""
     if allocation.kind == "arena":
         for v in step.inputs:
-            theirs = plan.allocations[v]
-            if theirs.kind == "arena" and theirs.offset == allocation.offset and v.spec.size:
+            input_allocation = plan.allocations[v]
+            if input_allocation.kind == "arena" and input_allocation.offset == allocation.offset and v.spec.size:
                 alias_of = names.name(v)
                 break
     state = shorten_state_name(allocation.name, step.node.scope) if allocation.kind == "state" else ""

@@ -62,13 +62,13 @@ def merge_weights(first: WeightSpec, second: WeightSpec) -> WeightSpec:
         )
     changes: dict[str, Any] = {"trainable": first.trainable and second.trainable}
     for option in second.stated:
-        mine, other = getattr(second, option), getattr(first, option)
-        if option in first.stated and mine != other:
+        setting, other = getattr(second, option), getattr(first, option)
+        if option in first.stated and setting != other:
             raise ShapeError(
-                f"the shared weight {first.name!r} has the {option} {other} by the layer {first.layer!r}, but {mine} "
-                "here: state it in one of the two layers, or the same in both"
+                f"the shared weight {first.name!r} has the {option} {other} by the layer {first.layer!r}, but "
+                f"{setting} here: state it in one of the two layers, or the same in both"
             )
-        changes[option] = mine
+        changes[option] = setting
     return replace(first, **changes, stated=first.stated | second.stated)
 
 

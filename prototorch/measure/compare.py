@@ -147,14 +147,14 @@ def _compare(ours: _ModelSteps, peers: Mapping[str, Any], phase: str, batch: int
 def _record_differences(differences: dict[str, float], ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Record how far outputs differ. Raises BackendError where that is more than rounding."""
     for name, array in ours.items():
-        mine, other = np.asarray(array, np.float64), np.asarray(theirs[name], np.float64)
+        values, other = np.asarray(array, np.float64), np.asarray(theirs[name], np.float64)
         largest = max(np.abs(other).max(initial=0), 1e-6)
-        same = mine.shape == other.shape
-        difference = float(np.abs(mine - other).max(initial=0) / largest) if same else float("inf")
+        same = values.shape == other.shape
+        difference = float(np.abs(values - other).max(initial=0) / largest) if same else float("inf")
         if not difference <= TOLERANCE:
             raise BackendError(
                 f"PyTorch's {name} differs from ours by {difference:.1e} of its largest element "
-                f"(shapes {list(mine.shape)} and {list(other.shape)}): the times would not be those of one net"
+                f"(shapes {list(values.shape)} and {list(other.shape)}): the times would not be those of one net"
             )
         differences[name] = max(difference, differences.get(name, 0.0))
 

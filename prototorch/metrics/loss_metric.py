@@ -59,12 +59,12 @@ class LossMetric(MeanMetric):
         return self.loss.output_bounds == (0.0, 1.0)
 
     def at_loss(self, loss: Loss) -> Metric:
-        mine = self.loss
-        if can_take_logits(mine, loss):
-            mine = mine.replace(from_logits=True)
-        if mine.target_kind in ("classes", "one_hot") and vars(mine).get("axis") == -1 != loss.class_axis:
-            mine = mine.replace(axis=loss.class_axis)
-        return self if mine is self.loss else self.replace(loss=mine)
+        own_loss = self.loss
+        if can_take_logits(own_loss, loss):
+            own_loss = own_loss.replace(from_logits=True)
+        if own_loss.target_kind in ("classes", "one_hot") and vars(own_loss).get("axis") == -1 != loss.class_axis:
+            own_loss = own_loss.replace(axis=loss.class_axis)
+        return self if own_loss is self.loss else self.replace(loss=own_loss)
 
     def values(self, target: Any, output: Any) -> Any:
         return loss_values(self.loss, target, output)

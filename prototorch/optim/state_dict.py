@@ -47,23 +47,23 @@ def load_states(
     if len(saved_groups) != len(groups):
         raise UsageError(f"the state dict has {len(saved_groups)} parameter groups, the optimizer has {len(groups)}")
     params: dict[Any, Tensor] = {}
-    for number, (theirs, ours) in enumerate(zip(saved_groups, groups, strict=True)):
-        if len(theirs["params"]) != len(ours["params"]):
+    for number, (saved_group, own_group) in enumerate(zip(saved_groups, groups, strict=True)):
+        if len(saved_group["params"]) != len(own_group["params"]):
             raise UsageError(
-                f"parameter group {number} of the state dict has {len(theirs['params'])} parameters, that of the "
-                f"optimizer {len(ours['params'])}"
+                f"parameter group {number} of the state dict has {len(saved_group['params'])} parameters, that of the "
+                f"optimizer {len(own_group['params'])}"
             )
-        params.update(zip(theirs["params"], ours["params"], strict=True))
+        params.update(zip(saved_group["params"], own_group["params"], strict=True))
     state = {}
     for key, value in state_dict["state"].items():
         p = params.get(key)
         state[key if p is None else p] = copy.deepcopy(value) if p is None else _state_of(p, value, is_elementwise)
     loaded = []
-    for theirs, ours in zip(saved_groups, groups, strict=True):
-        group = {name: copy.deepcopy(value) for name, value in theirs.items() if name != "params"}
-        if "param_names" in ours and "param_names" not in theirs:
-            group["param_names"] = ours["param_names"]
-        loaded.append({**group, "params": ours["params"]})
+    for saved_group, own_group in zip(saved_groups, groups, strict=True):
+        group = {name: copy.deepcopy(value) for name, value in saved_group.items() if name != "params"}
+        if "param_names" in own_group and "param_names" not in saved_group:
+            group["param_names"] = own_group["param_names"]
+        loaded.append({**group, "params": own_group["params"]})
     return state, loaded
 
 

@@ -125,12 +125,12 @@ class VersionTracker:
                     return None
                 own.append(count)
         together = frozenset(names)
-        return self._epoch, *own, *(counter[0] for theirs, counter in self._writers if theirs & together)
+        return self._epoch, *own, *(counter[0] for writer_names, counter in self._writers if writer_names & together)
 
     def snapshot(self, names: Iterable[str]) -> Snapshot:
         """The counters now, for `is_unchanged`; to be taken beside a version that is not None."""
         together = frozenset(names)
-        counters = [counter for theirs, counter in self._writers if theirs & together]
+        counters = [counter for writer_names, counter in self._writers if writer_names & together]
         return Snapshot(self._events, counters, [counter[0] for counter in counters])
 
     def is_unchanged(self, snapshot: Snapshot) -> bool:

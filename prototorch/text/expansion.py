@@ -53,14 +53,14 @@ def expand(
     report: receives the errors; without one they are raised as TextError.
     root: the folder below which files may be included (None: nothing can be).
     """
-    mine = Report() if report is None else report
+    diagnostics = Report() if report is None else report
     expander = _Expander(
-        mine, dict(params or {}), IncludeFiles(root, len(document.source.text) if document.source else 0)
+        diagnostics, dict(params or {}), IncludeFiles(root, len(document.source.text) if document.source else 0)
     )
     with pause_gc():
         fields = expander.run(document)
     if report is None:
-        mine.raise_if_any()
+        diagnostics.raise_if_any()
     complete = document.complete and expander.complete
     return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
 

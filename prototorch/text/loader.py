@@ -38,12 +38,12 @@ def load_text(
     root: str | None = None,
 ) -> Document:
     """The expanded document of a text. ``path`` is only for messages; files are included from ``root``, if given."""
-    mine = Report() if report is None else report
+    diagnostics = Report() if report is None else report
     set_params, others = overrides.parse_overrides(settings)
-    document = parse(text, path, mine)
+    document = parse(text, path, diagnostics)
     set_params, others = overrides.set_epochs_param(document, {**(params or {}), **set_params}, others)
-    document = expand(document, set_params, mine, root)
-    document = overrides.apply_overrides(document, others, mine)
+    document = expand(document, set_params, diagnostics, root)
+    document = overrides.apply_overrides(document, others, diagnostics)
     if report is None:
-        mine.raise_if_any()
+        diagnostics.raise_if_any()
     return document

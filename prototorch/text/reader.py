@@ -69,10 +69,10 @@ def parse(
     trivia: attach comments and empty lines to the tree, for the writer.
     is_protobuf: whether strings and numbers are those of protobuf's text format only, as in a text of Caffe.
     """
-    mine = Report() if report is None else report
-    before = len(mine)
+    diagnostics = Report() if report is None else report
+    before = len(diagnostics)
     source = Source(text, path)
-    ctx = ParseContext(source, mine, is_protobuf)
+    ctx = ParseContext(source, diagnostics, is_protobuf)
     statements: Any = ()
     try:
         _check_characters(ctx)
@@ -80,13 +80,15 @@ def parse(
             statements = _parse_with_recovery("document", ctx)
     except ParseAborted:
         pass
-    if len(mine) > before and _explain_foreign_text(source, mine, before):
+    if len(diagnostics) > before and _explain_foreign_text(source, diagnostics, before):
         statements = ()  # what could be read means nothing
-    document = Document(statements or (), source, complete=all(e.is_provisional for e in mine.diagnostics[before:]))
-    if trivia and not mine.diagnostics:
+    document = Document(
+        statements or (), source, complete=all(e.is_provisional for e in diagnostics.diagnostics[before:])
+    )
+    if trivia and not diagnostics.diagnostics:
         document = attach_trivia(document, ctx.comments)
     if report is None:
-        mine.raise_if_any()
+        diagnostics.raise_if_any()
     return document
 
 

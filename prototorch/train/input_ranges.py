@@ -73,8 +73,8 @@ def scale_notes(net: Net, ranges: Mapping[str, ValueRange]) -> list[str]:
         if scaling and 0 < width < SMALL_WIDTH and width < (high - low) / 10:
             notes.append(
                 f"the values of the input {name!r} are {input_range}; the model's own {_describe(net, scaling[0])} "
-                f"makes them {both[0]:.4g} to {both[1]:.4g}: are they scaled already, x / 255 for example? Give the values "
-                "as they were before, or leave out that layer"
+                f"makes them {both[0]:.4g} to {both[1]:.4g}: are they scaled already, x / 255 for example? Give the "
+                "values as they were before, or leave out that layer"
             )
         elif not is_normalized and max(map(abs, both)) > LARGE_VALUE:
             where = f" after {_describe(net, scaling[-1])}" if scaling else ""

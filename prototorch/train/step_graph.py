@@ -150,20 +150,20 @@ class StepGraphBuilder:
     ) -> Trace:
         """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
         pattern of it that matches nothing."""
-        trained = self.trained_weights
+        weights = self.trained_weights
         net_trace = trace(
-            trained.net,
+            weights.net,
             specs,
             is_training(phase),
             graph,
             None,
             self.backend.precision.low_dtype,
             preprocessing,
-            trained.frozen_layers,
+            weights.frozen_layers,
             self.float_dtype,
         )
-        trained.check(net_trace.weights)
-        net_trace.weights = trained.select(net_trace)
+        weights.check(net_trace.weights)
+        net_trace.weights = weights.select(net_trace)
         return net_trace
 
     def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
@@ -225,8 +225,8 @@ class StepGraphBuilder:
         for size in (batch, batch + 1):
             graph = Graph()
             size_specs = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
-            trained = self.trained_weights
-            net_trace = trace(trained.net, size_specs, is_training(phase), graph, frozen_layers=trained.frozen_layers)
+            weights = self.trained_weights
+            net_trace = trace(weights.net, size_specs, is_training(phase), graph, frozen_layers=weights.frozen_layers)
             batched, uniform = [net_trace.values[name] for name in self.net.outputs], list[Value]()
             with use_interpreter(graph):
                 if phase != PREDICT:

@@ -62,11 +62,13 @@ def _bias(layer: layers.Bias, shapes: Shapes) -> Sequence[WeightLayout]:
 
 @LAYOUTS.register(layers.PReLU)
 def _prelu(layer: layers.PReLU, shapes: Shapes) -> Sequence[WeightLayout]:
-    ours = shapes["alpha"]
+    alpha_shape = shapes["alpha"]
     is_shared = 1 in (layer.shared_axes or ())
-    if any(n != 1 for n in ours[0 if is_shared else 1 :]):
-        raise NotExpressibleError(f"Caffe's PReLU has one slope for each channel, or one for all, not {list(ours)}")
-    return _in_order(shapes, "alpha", alpha=ReshapeArray(ours, () if is_shared else ours[:1]))
+    if any(n != 1 for n in alpha_shape[0 if is_shared else 1 :]):
+        raise NotExpressibleError(
+            f"Caffe's PReLU has one slope for each channel, or one for all, not {list(alpha_shape)}"
+        )
+    return _in_order(shapes, "alpha", alpha=ReshapeArray(alpha_shape, () if is_shared else alpha_shape[:1]))
 
 
 @LAYOUTS.register(layers.Embedding)

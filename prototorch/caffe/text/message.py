@@ -95,11 +95,11 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
             return NotImplemented
-        mine, theirs = list(self.set_fields()), list(other.set_fields())
+        own_fields, other_fields = list(self.set_fields()), list(other.set_fields())
         return (
             self.type.name == other.type.name
-            and [field for field, _ in mine] == [field for field, _ in theirs]
-            and all(_equal(a, b) for (_, a), (_, b) in zip(mine, theirs, strict=True))
+            and [field for field, _ in own_fields] == [field for field, _ in other_fields]
+            and all(_equal(a, b) for (_, a), (_, b) in zip(own_fields, other_fields, strict=True))
         )
 
     __hash__ = None  # type: ignore[assignment]

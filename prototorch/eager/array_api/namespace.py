@@ -36,7 +36,9 @@ class ArrayNamespace:
 
     def __init__(self) -> None:
         names = {name: _OTHER_NAMES.get(name, name) for name in (*_AS_PYTORCH, "bitwise_invert")}
-        self.__dict__.update({name: FUNCTIONS[ours] for name, ours in names.items() if ours in FUNCTIONS})
+        self.__dict__.update(
+            {name: FUNCTIONS[torch_name] for name, torch_name in names.items() if torch_name in FUNCTIONS}
+        )
         self.__dict__.update({**STANDARD, **DTYPES, **creation.CONSTANTS, "finfo": finfo, "iinfo": iinfo})
 
     def __getattr__(self, name: str) -> Any:

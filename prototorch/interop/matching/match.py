@@ -175,8 +175,8 @@ class _Candidate:
             and (dropped_keys := drop_automatic_names(layers, name_match, file))
         ):
             notes.append(
-                f"{dropped_keys[0]!r} and {len(dropped_keys) - 1} more names only count the layers of a class, which are "
-                "others in the file: such names say nothing"
+                f"{dropped_keys[0]!r} and {len(dropped_keys) - 1} more names only count the layers of a class, which "
+                "are others in the file: such names say nothing"
             )
         complete = all(p.is_complete for p in name_match.pairings)
         proposal = None if complete or rules is not None else match_order(layers, table, file)

@@ -44,12 +44,12 @@ class ProcessWorker:
         self._number = number
         self._is_closed = False
         self._lock = threading.Lock()  # an epoch that was left may still wait for an answer when the next one begins
-        self._pipe, theirs = context.Pipe()
+        self._pipe, worker_end = context.Pipe()
         self._process: Any = context.Process(  # type: ignore[attr-defined]
-            target=serve, args=(theirs, task, number, os.getpid()), daemon=True, name=f"DataLoader worker {number}"
+            target=serve, args=(worker_end, task, number, os.getpid()), daemon=True, name=f"DataLoader worker {number}"
         )
         self._process.start()
-        theirs.close()
+        worker_end.close()
 
     @property
     def pid(self) -> int:

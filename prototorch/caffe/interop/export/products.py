@@ -130,10 +130,10 @@ def _conv_transpose(site: ExportSite) -> None:
     sizes, pads = zip(*(transposed_conv_shape(*one) for one in each), strict=True)
     sides = symmetric_pads(site, pads)
     geometry = zip(size, layer.kernel_size, layer.strides, layer.dilation_rate, sides, strict=True)
-    theirs = [(n - 1) * stride + dilation * (k - 1) + 1 - 2 * pad for n, k, stride, dilation, pad in geometry]
-    if theirs != list(sizes):
+    caffe_sizes = [(n - 1) * stride + dilation * (k - 1) + 1 - 2 * pad for n, k, stride, dilation, pad in geometry]
+    if caffe_sizes != list(sizes):
         site.fail(
-            f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {theirs}: output_padding is none"
+            f"its output has the size {list(sizes)}, Caffe's Deconvolution gives {caffe_sizes}: output_padding is none"
             " of its fields"
         )
     param = _conv_param(

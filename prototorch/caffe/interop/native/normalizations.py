@@ -43,8 +43,8 @@ def _merge(draft: NetDraft, node: LayerNode, layer: Any) -> None:
     node = draft.set_layer(node, new)
     if scale is not None:
         names = ("scale", "bias") if affine.use_bias else ("scale",)
-        theirs = {"scale": "gamma", "bias": "beta"}
-        weights |= {theirs[name]: array for name, array in draft.take_weights(scale, names).items()}
+        weight_names = {"scale": "gamma", "bias": "beta"}
+        weights |= {weight_names[name]: array for name, array in draft.take_weights(scale, names).items()}
         draft.merge_into(node, scale)
     draft.put_weights(node, weights)
 

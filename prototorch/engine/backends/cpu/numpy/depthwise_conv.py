@@ -79,8 +79,8 @@ def make_depthwise(windows: WindowGeometry, n: int, channels: int, dtype: str, b
 
         def work(start: int, stop: int) -> None:
             which = np.arange(start, stop) % channels
-            mine = weights[:, which].reshape(windows.window_elements, stop - start, *tail)
-            body(source[start:stop], mine, target[start:stop])
+            kernels = weights[:, which].reshape(windows.window_elements, stop - start, *tail)
+            body(source[start:stop], kernels, target[start:stop])
 
         parallel_for(work, n * channels, rows.count)
 

@@ -113,17 +113,17 @@ class _DirectConvolution:
             for vectors, times in run:
                 with k.range(times) as t:
                     number = group * len(g.panels.vectors) + (t + first_panel)
-                    mine = (number // each).equals(share) if g.panel_shares > 1 else None
+                    is_in_share = (number // each).equals(share) if g.panel_shares > 1 else None
                     channel = (t + first_panel) * (vectors * g.panels.lanes) if first_panel == 0 else None
                     first = (
                         channel
                         if channel is not None
                         else t * (vectors * g.panels.lanes) + self._first_channel(first_panel)
                     )
-                    if mine is None:
+                    if is_in_share is None:
                         self.panel(group, first, vectors)
                     else:
-                        with k.if_then(mine):
+                        with k.if_then(is_in_share):
                             self.panel(group, first, vectors)
                 first_panel += times
 
