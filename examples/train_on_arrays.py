@@ -44,8 +44,8 @@ def main() -> None:
     x, y = spirals(1200, seed=0)
     history = model.fit(x, y, batch_size=32, epochs=args.epochs, validation_split=0.15)
     print(f"loss {history.history['loss'][0]:.3f} -> {history.history['loss'][-1]:.3f}")
-    found = model.evaluate(*spirals(600, seed=1))
-    print(f"accuracy on new points: {found['accuracy']:.3f}")
+    _, accuracy = model.evaluate(*spirals(600, seed=1))
+    print(f"accuracy on new points: {accuracy:.3f}")
     if args.save:
         model.save(args.save)
         print(f"saved {args.save}; its text is:\n{model.to_text()}")

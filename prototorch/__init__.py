@@ -38,6 +38,7 @@ _PUBLIC = {
     "gradients": ("prototorch.static.gradients", "gradients"),
     "group": ("prototorch.static.variable", "group"),
     "Data": ("prototorch.data.data_block", "Data"),
+    "EvaluationResult": ("prototorch.train.evaluation_result", "EvaluationResult"),
     "Callback": ("prototorch.train.callbacks", "Callback"),
     "Layer": ("prototorch.layers.base", "Layer"),
     "Module": ("prototorch.nn.module", "Module"),

@@ -78,7 +78,7 @@ def evaluate_saved(model: Model, path: Path, history: History) -> RunReport:
     counts = {use: len(loader.dataset) for use, loader in loaders.items() if isinstance(loader, Loader)}
     skipped = dict(trainer.skipped_samples)
     model.load_weights(path)
-    evaluation = model.evaluate()
+    evaluation = model.evaluate(return_dict=True)
     row = history.epoch.index(history.weights_epoch) if history.weights_epoch in history.epoch else None
     logged = {} if row is None else {k: v[row] for k, v in history.history.items() if len(v) == len(history.epoch)}
     training = {k: v for k, v in logged.items() if not k.startswith("val_") and k != "learning_rate"}

@@ -17,7 +17,7 @@ KERAS_MEMBERS = {
     **dict.fromkeys(("to_json", "to_yaml", "get_config", "from_config"), _TEXT),
     **dict.fromkeys(("trainable_weights", "non_trainable_weights", "variables", "trainable_variables"), _WEIGHTS),
     **dict.fromkeys(("reset_metrics", "reset_states", "get_metrics_result"), _RESET),
-    **dict.fromkeys(("metrics_names", "metrics"), "the names are the keys of what model.evaluate returns"),
+    "metrics": "model.metrics_names has the names, model.evaluate their values",
     **dict.fromkeys(("add", "pop"), "pt.Sequential() has it"),
     **dict.fromkeys(("call", "apply"), "model(x) and model.predict(x) give the outputs"),
     **dict.fromkeys(("state_dict", "load_state_dict", "parameters", "modules", "to", "train", "eval"), _TORCH),

@@ -69,11 +69,11 @@ from prototorch.train.argument_checks import (
     check_optional_integer,
     check_path,
     check_verbose,
-    values_of,
 )
 from prototorch.train.callback_list import CallbackList, callback_list
 from prototorch.train.callbacks import Callback, bind_output_dirs
 from prototorch.train.config import Compile, Fit, fit_sources, record_class_names
+from prototorch.train.evaluation_result import EvaluationResult
 from prototorch.train.input_ranges import InputRanges
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
@@ -393,6 +393,12 @@ class Model:
         return self.trainer.plan_cache.optimizer
 
     @property
+    def metrics_names(self) -> list[str]:
+        """The names of the loss and the metrics, in the order of what `evaluate` returns. Raises UsageError where the
+        model is not compiled."""
+        return self._compiled_trainer().plan_cache.metrics_names()
+
+    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step; setting it overrides a schedule."""
         return self.trainer.learning_rate
@@ -521,13 +527,15 @@ class Model:
         sample_weight: Any = None,
         steps: int | None = None,
         callbacks: Sequence[Callback] | Callback | None = None,
-        return_dict: bool = True,
+        return_dict: bool = False,
     ) -> Any:
-        """Loss and metrics over data, by name; x and y as for `fit`. Without x the fit block's validation data.
+        """Loss and metrics over data; x and y as for `fit`. Without x the fit block's validation data.
 
         batch_size: default that of the fit block. steps: the number of batches, default all. verbose: 1 or 2 for a line
-        on standard error. return_dict: False for Keras' list of the values, or the loss alone where there are no
-        metrics. Raises as `fit`.
+        on standard error. return_dict: True for a plain dict. Raises as `fit`.
+
+        Returns an `EvaluationResult`: a tuple of the values in the order of `metrics_names`, that of the loss alone as
+        well, which also gives them by name.
         """
         is_verbose = check_verbose(verbose)
         block = self.fit_block or Fit()
@@ -546,7 +554,7 @@ class Model:
         results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
         if is_verbose:
             print(train.format_logs(results), file=sys.stderr)
-        return results if return_dict else values_of(results)
+        return results if return_dict else EvaluationResult(results)
 
     @explain_arguments(OLD_FIT_ARGUMENTS)
     def predict(
@@ -590,14 +598,14 @@ class Model:
         y: Any = None,
         sample_weight: Any = None,
         class_weight: Mapping[int, float] | None = None,
-        return_dict: bool = True,
+        return_dict: bool = False,
     ) -> Any:
-        """One training step on these samples; the loss and metrics of this batch; return_dict: see `evaluate`."""
+        """One training step on these samples. Returns loss and metrics of this batch as `evaluate` does."""
         return self._on_batch(TRAIN, x, y, sample_weight, class_weight, return_dict)
 
     @explain_arguments()
-    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = True) -> Any:
-        """Loss and metrics of these samples, without training; return_dict: see `evaluate`."""
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
+        """Loss and metrics of these samples, without training, as `evaluate` returns them."""
         return self._on_batch(TEST, x, y, sample_weight, None, return_dict)
 
     @explain_arguments()
@@ -614,7 +622,7 @@ class Model:
         with trainer.lock:
             self._run_on_batch(phase, pipeline.DataSource(x, y, sample_weight), class_weight)
             results = trainer.plan_cache.metrics.results(phase)
-            return results if as_dict else values_of(results)
+            return results if as_dict else EvaluationResult(results)
 
     def _run_on_batch(self, phase: str, source: DataSource, class_weight: Any) -> dict[str, Any]:
         runner, signature = self._on_batch_runner, self.signature()

@@ -11,6 +11,7 @@ _NAMES = PublicNames(
     __name__,
     {
         "builtin_callbacks": "History",
+        "evaluation_result": "EvaluationResult",
         "loss_terms": "apply_loss_weights by_output",
         "model_notes": "find_model_notes",
         "data_signature": "model_signature",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -20,7 +19,6 @@ __all__ = [
     "check_optional_integer",
     "check_path",
     "check_verbose",
-    "values_of",
 ]
 
 #: arguments of Keras' methods that the methods of `Model` take where they change nothing
@@ -83,9 +81,3 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
 def check_optional_integer(name: str, value: Any) -> int | None:
     """As `check_integer`, but None stays None."""
     return None if value is None else check_integer(name, value)
-
-
-def values_of(results: Mapping[str, Any]) -> Any:
-    """Loss and metrics as Keras returns them without ``return_dict``: a list; the loss where there are no metrics."""
-    values = list(results.values())
-    return values if len(values) > 1 else values[0]

@@ -96,6 +96,11 @@ class PlanCache:
         """The optimizer. Raises UsageError where the model is not compiled."""
         return self.step_graphs.optimizer
 
+    def metrics_names(self) -> list[str]:
+        """The names of the loss and the metrics in the logs, also before the first step."""
+        self.step_graphs.resolve_metrics(self._train_specs() or probe_specs(self.net, 1))
+        return self.metrics.names()
+
     def executor(
         self,
         phase: str,

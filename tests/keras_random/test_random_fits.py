@@ -99,7 +99,7 @@ def test_fit_is_keras(seed, monkeypatch):
         assert set(mine) == set(theirs.history)
         for name, values in theirs.history.items():
             np.testing.assert_allclose(mine[name], values, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
-        assert set(results) == set(other_results)
+        assert results.keys() == other_results.keys()
         for name, value in other_results.items():
             np.testing.assert_allclose(results[name], value, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
         for a, b in zip(predictions, other_predictions, strict=True):

@@ -149,13 +149,13 @@ def test_loss_weights_and_metrics_of_outputs():
     found = made.evaluate([X, X], [Y, X[:, :1]])
     assert found["loss"] == pytest.approx(0.5 * found["kind_loss"] + 2 * found["score_loss"], rel=1e-6)
     names = {"kind_accuracy", "kind_sparse_top_k_categorical_accuracy", "score_mae"}
-    assert set(found) == {"loss", "kind_loss", "score_loss", *names}
+    assert set(found.keys()) == {"loss", "kind_loss", "score_loss", *names}
     listed = two(loss=[SPARSE, "mse"], loss_weights=[0.5, 2.0])
     # without the metrics other ops are fused, which may round otherwise
     assert listed.evaluate([X, X], [Y, X[:, :1]])["loss"] == pytest.approx(found["loss"], rel=1e-6)
     assert listed.to_text().count("weight: ") == 2
     alone = two(loss={"score": "mse"})
-    assert set(alone.evaluate([X, X], X[:, :1])) == {"loss"}
+    assert set(alone.evaluate([X, X], X[:, :1]).keys()) == {"loss"}
 
 
 def test_validation():
@@ -230,7 +230,7 @@ def test_one_batch_at_a_time():
     before = made.test_on_batch(X, Y)
     assert before == made.evaluate(X, Y, batch_size=30)
     first = made.train_on_batch(X, Y)
-    assert set(first) == {"loss", "accuracy"}
+    assert set(first.keys()) == {"loss", "accuracy"}
     history = fit(other, batch_size=30, epochs=1, shuffle=False)
     assert weights_of(made) == weights_of(other)
     assert history.history["loss"] == [first["loss"]]

@@ -162,7 +162,7 @@ def test_several_losses_at_one_output_have_names_of_their_own():
     made = model()
     made.compile("sgd", ["mse", "mae"], ["mae"])
     found = made.evaluate(X, np.eye(3)[Y])
-    assert set(found) == {"loss", "b_loss", "b_loss_2", "mae"}
+    assert set(found.keys()) == {"loss", "b_loss", "b_loss_2", "mae"}
     assert found["loss"] == pytest.approx(found["b_loss"] + found["b_loss_2"], rel=1e-6)
     assert found["b_loss_2"] == pytest.approx(found["mae"], rel=1e-6)
 

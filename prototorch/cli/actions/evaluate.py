@@ -35,7 +35,7 @@ def run(
         model.fit_block = _without_split(model.fit_block, overrides)
     if model.fit_block is not None:
         print_data_paths(model.fit_block.validation or model.fit_block.data)
-    results = model.evaluate()
+    results = model.evaluate(return_dict=True)
     warn_untrained(file, "was evaluated", model)
     if as_json:
         print_json(results)
