@@ -24,7 +24,7 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 #: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {
     "load_model": ("prototorch.model.load", "load_model"),
-    "read_weights": ("prototorch.interop.readers", "read_weights"),
+    "read_weights": ("prototorch.model.loading.read.read_file", "read_weights"),
     "save": ("prototorch.utils.serialization", "save"),
     "load": ("prototorch.utils.serialization", "load"),
     "models": ("prototorch.interop.shipped_models", ""),

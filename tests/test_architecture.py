@@ -82,6 +82,8 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.on_batch",),
     # ---- the Keras-like face
     ("prototorch.model.keras_hints", "prototorch.model.name_rules"),
+    # a file's way into the weights: read, names, layout, assign
+    ("prototorch.model.loading",),
     ("prototorch.model",),
     ("prototorch.model.model",),
     ("prototorch.model.sequential",),
@@ -106,11 +108,8 @@ WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
     # files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     "interop": ((), (
         ("prototorch.interop.protobuf_reader",),
-        ("prototorch.interop.transforms", "prototorch.interop.element_types", "prototorch.interop.weight_statistics",
-         "prototorch.interop.downloads"),
-        ("prototorch.interop.weight_file",),
-        ("prototorch.interop.layouts", "prototorch.interop.imported_model",
-         "prototorch.interop.text_generation"),
+        ("prototorch.interop.element_types", "prototorch.interop.weight_statistics", "prototorch.interop.downloads"),
+        ("prototorch.interop.imported_model", "prototorch.interop.text_generation"),
         ("prototorch.interop.counterparts.row",),
         ("prototorch.interop.counterparts.keras.row",),
         ("prototorch.interop.counterparts.keras.weights",),
@@ -122,7 +121,6 @@ WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
         ("prototorch.interop.onnx.tensors",),
         ("prototorch.interop.onnx.model_file",),
         ("prototorch.interop.readers", "prototorch.interop.writers.output_format"),
-        ("prototorch.interop.matching",),
         ("prototorch.interop.weight_sets", "prototorch.interop.keras.config_import"),
         ("prototorch.interop.counterparts",),
         ("prototorch.interop.symbolic_batch",),

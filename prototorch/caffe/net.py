@@ -20,7 +20,7 @@ from prototorch.caffe.text.net_state import filter_net
 from prototorch.caffe.text.reader import read_net_file
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import UsageError, WeightsError, did_you_mean
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 
 __all__ = ["TEST", "TRAIN", "Net"]
 

@@ -10,8 +10,8 @@ from typing import Any
 from prototorch.caffe.host_layers import HostLayer
 from prototorch.caffe.interop.caffe_net import CaffeNet, CaffeParam
 from prototorch.caffe.python_layer import PythonLayer
-from prototorch.interop.layouts import WeightLayout
-from prototorch.interop.transforms import Transform
+from prototorch.model.loading.layout.layout_table import WeightLayout
+from prototorch.model.loading.layout.transforms import Transform
 
 __all__ = ["with_python_params"]
 

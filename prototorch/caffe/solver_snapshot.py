@@ -20,7 +20,7 @@ from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.solver_step import owned_params
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import DataError, ModelFileError, UsageError, WeightsError
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from prototorch.runtime.variables import SLOT_PREFIX
 
 __all__ = ["load_weights", "read_history", "restore_snapshot", "snapshot_names", "write_snapshot"]

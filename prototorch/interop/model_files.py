@@ -10,14 +10,13 @@ from prototorch.errors import WeightsError
 from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.matching import match_weights
-from prototorch.interop.matching.assign import assign_match
-from prototorch.interop.matching.match import Match
-from prototorch.interop.matching.report import check_match, load_report
 from prototorch.interop.weight_sets.assign_to_model import assign_set
 from prototorch.interop.weight_sets.opening import OpenedWeights, find_owner, open_weights
 from prototorch.interop.writers import write_model
 from prototorch.model.foreign_files import ModelWriter, WeightReader
+from prototorch.model.loading.assign.assign_arrays import assign_match
+from prototorch.model.loading.assign.report import check_match, load_report
+from prototorch.model.loading.names.match import Match, match_weights
 from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights
 

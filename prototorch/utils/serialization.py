@@ -21,12 +21,12 @@ from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError, UsageError
-from prototorch.interop.readers import read_weights
 from prototorch.interop.readers.torch_container import make_weight_file
 from prototorch.interop.readers.torch_objects import TensorRef, TorchDType
 from prototorch.interop.readers.torch_zip import open_archive
 from prototorch.interop.writers import safetensors_file
 from prototorch.interop.writers.torch_file import write_value
+from prototorch.model.loading.read.read_file import read_weights
 from prototorch.nn.module import Module
 
 __all__ = ["load", "save"]

@@ -21,8 +21,8 @@ from prototorch.interop.keras import vars_tree, weight_names
 from prototorch.interop.keras.config_import import import_config
 from prototorch.interop.keras.model_config import functional_config
 from prototorch.interop.keras.model_layers import keras_layers
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 PACKAGE = Path(pt.__file__).parent
 SHIPPED = {n: c for n, c in Layer.members().items() if c.__module__.startswith(layers.__name__)}

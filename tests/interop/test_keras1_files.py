@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 
 
 def draw(*shape, seed=0):

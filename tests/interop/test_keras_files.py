@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.interop import keras_nets
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 import prototorch as pt
 from prototorch import layers as pl
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.interop.keras_nets import keras, predict, quiet
 from tests.interop.real_files import real_file
 

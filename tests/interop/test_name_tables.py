@@ -20,11 +20,11 @@ from prototorch.interop.counterparts import row as counterparts
 from prototorch.interop.counterparts.onnx.row import OpPair
 from prototorch.interop.counterparts.row import Counterpart, counterpart_rows
 from prototorch.interop.counterparts.torch.row import LAYOUTS, TorchRow
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.onnx import op_pairs
 from prototorch.interop.onnx.importer import find_importer
 from prototorch.interop.onnx.importer.constants import is_evaluated
 from prototorch.interop.torch.codegen.module_source import torch_source
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.model.model import Model
 from tests.interop.onnx.exported import model_of
 

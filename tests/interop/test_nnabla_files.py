@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.security.hostile_keras import archive, field, hdf5, nnp, parameter, varint
 
 ARRAYS = {

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file as save_arrays
 
 import prototorch as pt
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers import formats
+from prototorch.model.loading.read.read_file import formats
 
 RNG = np.random.default_rng(5)
 ARRAYS = {
@@ -220,7 +220,7 @@ def test_a_program_of_torch_export_is_refused(tmp_path):
 
 def test_each_file_is_of_one_format(tmp_path):
     """Two readers that recognize one file would make the order of their names decide."""
-    from prototorch.interop.readers.file_format import UnknownFile
+    from prototorch.model.loading.read.file_format import UnknownFile
 
     np.savez(tmp_path / "a.npz", a=np.ones(2))
     np.save(tmp_path / "b.npy", np.ones(2))

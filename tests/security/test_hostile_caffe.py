@@ -12,7 +12,7 @@ import pytest
 from prototorch.caffe.interop.solver_state import read_solver_state
 from prototorch.engine.storage import foreign_hdf5
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.engine.storage.forked_reader import ForkedReader
 from tests.security.hostile_caffe import ENDINGS, GOOD, STATE_ENDINGS, good, makers
 

@@ -11,7 +11,7 @@ import pytest
 
 from prototorch.engine.storage import foreign_hdf5
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.engine.storage.forked_reader import ForkedReader
 from tests.security import hostile_keras
 

@@ -14,7 +14,7 @@ import pytest
 
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.interop.onnx.importer.model import import_onnx
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.interop.onnx.onnx_models import make_model, node
 
 onnx = pytest.importorskip("onnx")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 
 
 def test_tensors_that_repeat_few_elements_are_refused(tmp_path: Path):

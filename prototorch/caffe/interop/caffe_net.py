@@ -11,7 +11,7 @@ from prototorch.caffe.text.message import Message
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers import Initializer
-from prototorch.interop.layouts import WeightLayout
+from prototorch.model.loading.layout.layout_table import WeightLayout
 from prototorch.spec import Spec
 
 __all__ = ["CaffeLayer", "CaffeNet", "CaffeParam"]

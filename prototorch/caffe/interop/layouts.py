@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from prototorch import layers
 from prototorch.caffe.interop.running_statistics import RunningStatistics
 from prototorch.caffe.interop.scale_layers import SCALE, join_and_rename_layers
-from prototorch.interop.layouts import LayoutTable, NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import ReshapeArray, Transform, TransposeArray
+from prototorch.model.loading.layout.layout_table import LayoutTable, NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import ReshapeArray, Transform, TransposeArray
 
 __all__ = ["LAYOUTS"]
 

@@ -12,8 +12,8 @@ from prototorch.caffe.interop.site import CaffeSite
 from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace
-from prototorch.interop.transforms import ReshapeArray, Transform, TransposeArray
 from prototorch.layers.weight_share import WeightShare
+from prototorch.model.loading.layout.transforms import ReshapeArray, Transform, TransposeArray
 
 __all__ = ["ParamReader"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prototorch.interop.transforms import Arrays, Transform
+from prototorch.model.loading.layout.transforms import Arrays, Transform
 
 __all__ = ["RunningStatistics"]
 

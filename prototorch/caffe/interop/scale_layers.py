@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 
 from prototorch.caffe.text.message import Message
-from prototorch.interop.weight_file import StoredLayer, WeightFile
+from prototorch.model.loading.weight_file import StoredLayer, WeightFile
 from prototorch.schema.names import to_name
 
 __all__ = ["SCALE", "join_and_rename_layers", "join_scale_layers", "rename_layers"]

@@ -14,9 +14,9 @@ from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace, trace_node
 from prototorch.initializers import Initializer
-from prototorch.interop.layouts import WeightLayout
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_share import WeightShare
+from prototorch.model.loading.layout.layout_table import WeightLayout
 
 __all__ = ["CaffeSite", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 

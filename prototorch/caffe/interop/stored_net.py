@@ -14,7 +14,7 @@ from prototorch.caffe.text.upgrade_v1 import layer_type
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.engine.storage.tree_paths import find_name_error
 from prototorch.errors import ModelFileError
-from prototorch.interop.weight_file import StoredArray, StoredLayer, WeightFile
+from prototorch.model.loading.weight_file import StoredArray, StoredLayer, WeightFile
 
 __all__ = ["file_of_hdf5", "file_of_message", "is_caffemodel_tree"]
 

@@ -23,11 +23,11 @@ from prototorch.interop.downloads.cache import (
     weights_folder,
 )
 from prototorch.interop.downloads.digests import parse_digest
-from prototorch.interop.readers import read_weights
-from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.registry import list_sets
 from prototorch.interop.weight_statistics import ArrayStatistics, array_statistics
+from prototorch.model.loading.read.read_file import read_weights
+from prototorch.model.loading.weight_file import WeightFile
 
 
 def list_weight_sets(model: str | None = None, as_json: bool = False) -> None:

@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from prototorch.base.index import Extension, entries
-from prototorch.interop.layouts import LayoutFunction, LayoutTable, Shapes, WeightLayout
-from prototorch.interop.transforms import Transform
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import LayoutFunction, LayoutTable, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import Transform
 
 __all__ = [
     "Counterpart",

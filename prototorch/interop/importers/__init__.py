@@ -8,7 +8,7 @@ from functools import cache
 
 from prototorch.base.index import load_extensions
 from prototorch.interop.importers.model_format import ModelFormat
-from prototorch.interop.readers.file_format import UnknownFile
+from prototorch.model.loading.read.file_format import UnknownFile
 
 __all__ = ["find_importer", "importers"]
 

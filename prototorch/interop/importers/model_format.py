@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from prototorch.base.index import Extension
 from prototorch.interop.imported_model import ImportedModel
-from prototorch.interop.readers.file_format import UnknownFile
+from prototorch.model.loading.read.file_format import UnknownFile
 
 __all__ = ["ModelFormat"]
 

@@ -14,7 +14,7 @@ from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.interop.keras.model_layers import KerasLayer
 from prototorch.interop.keras.vars_tree import parts_of_weight
 from prototorch.interop.keras.weight_names import key_of_class
-from prototorch.interop.layouts import NotExpressibleError
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["KERAS_VERSION", "KerasWeights", "TreeContents", "legacy_contents", "vars_contents"]
 

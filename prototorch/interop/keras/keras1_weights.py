@@ -13,7 +13,7 @@ import numpy as np
 
 from prototorch.interop.counterparts.keras.row import KerasRow, keras_rows, name_in_weight_files
 from prototorch.interop.keras.stored_arrays import computed_array
-from prototorch.interop.weight_file import StoredArray
+from prototorch.model.loading.weight_file import StoredArray
 
 __all__ = ["converted_layer", "kernel_order"]
 

@@ -9,9 +9,9 @@ from prototorch import layers
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.interop.counterparts.keras.row import KerasRow, keras_row
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.regularizers import Regularizer
 from prototorch.schema.block import Block
 

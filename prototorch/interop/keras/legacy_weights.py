@@ -14,7 +14,7 @@ from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.keras1_weights import converted_layer
 from prototorch.interop.keras.stored_arrays import stored_array, text_list
 from prototorch.interop.keras.weight_names import renamed_weight
-from prototorch.interop.weight_file import StoredArray, StoredLayer
+from prototorch.model.loading.weight_file import StoredArray, StoredLayer
 
 __all__ = ["NamedArrays", "read_legacy_layers", "read_numbered_layers"]
 

@@ -17,10 +17,10 @@ from prototorch.interop.counterparts.keras.row import keras_row
 from prototorch.interop.counterparts.row import write_fields
 from prototorch.interop.keras.feature_orders import NetOrders
 from prototorch.interop.keras.layer_config import activation_function, layer_config
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.gated_unit import RecurrentWeights
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["KerasCall", "KerasLayer", "KerasTensor", "keras_layers"]
 

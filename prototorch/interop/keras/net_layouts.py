@@ -16,9 +16,9 @@ import numpy as np
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.keras.feature_orders import NetOrders, Order
-from prototorch.interop.layouts import LayoutTable, WeightLayout
-from prototorch.interop.transforms import Arrays, Chain, Transform, TransposeArray
 from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.model.loading.layout.layout_table import LayoutTable, WeightLayout
+from prototorch.model.loading.layout.transforms import Arrays, Chain, Transform, TransposeArray
 
 __all__ = ["ReorderArray", "net_layouts"]
 

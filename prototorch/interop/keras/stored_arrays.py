@@ -11,7 +11,7 @@ import numpy as np
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements
-from prototorch.interop.weight_file import StoredArray
+from prototorch.model.loading.weight_file import StoredArray
 
 __all__ = ["computed_array", "stored_array", "text_list"]
 

@@ -24,7 +24,7 @@ from prototorch.interop.keras.weight_names import (
     own_weight_names,
     part_weight_names,
 )
-from prototorch.interop.weight_file import StoredArray, StoredLayer
+from prototorch.model.loading.weight_file import StoredArray, StoredLayer
 
 __all__ = ["VarsTree", "parts_of_weight", "read_vars_tree"]
 

@@ -18,7 +18,7 @@ from prototorch.interop.keras.config_json import (
 from prototorch.interop.keras.keras1_weights import kernel_order
 from prototorch.interop.keras.legacy_weights import read_legacy_layers, read_numbered_layers
 from prototorch.interop.keras.vars_tree import CONTAINERS, read_vars_tree
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["is_keras_layout", "keras_weight_file"]
 

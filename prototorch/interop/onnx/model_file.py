@@ -14,7 +14,7 @@ from prototorch.errors import DataError, ModelFileError, UsageError
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.tensors import TensorReader
 from prototorch.interop.onnx.wire_format import skim
-from prototorch.interop.weight_file import StoredArray
+from prototorch.model.loading.weight_file import StoredArray
 
 __all__ = ["OnnxFile", "open_onnx"]
 

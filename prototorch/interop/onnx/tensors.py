@@ -14,7 +14,7 @@ from prototorch.data.safe_io import printable_path
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, stored_dtype
-from prototorch.interop.weight_file import StoredArray, check_sharing
+from prototorch.model.loading.weight_file import StoredArray, check_sharing
 
 __all__ = ["ELEMENT_TYPES", "TensorReader"]
 

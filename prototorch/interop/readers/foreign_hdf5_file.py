@@ -10,9 +10,9 @@ from prototorch.base.index import load_extensions
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout, read_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.stored_arrays import stored_array
-from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.readers.hdf5_variant import HDF5Variant
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT", "plain_weight_file"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prototorch.base.index import Extension
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["HDF5Variant"]
 

@@ -9,8 +9,8 @@ from prototorch.errors import DataError, ModelFileError
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.keras.sharded_layout import read_sharded_layout
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
-from prototorch.interop.readers.file_format import Format, UnknownFile
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FORMAT"]
 

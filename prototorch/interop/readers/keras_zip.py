@@ -12,8 +12,8 @@ from prototorch.engine.storage.zipped_hdf5 import read_zipped_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.interop.keras.weights_file import is_keras_layout, keras_weight_file
-from prototorch.interop.readers.file_format import Format, UnknownFile
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FORMAT"]
 

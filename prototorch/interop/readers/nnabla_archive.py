@@ -16,9 +16,9 @@ from prototorch.engine.storage.zip_members import ZipMember, read_member, zip_me
 from prototorch.engine.storage.zipped_hdf5 import read_zipped_layout
 from prototorch.errors import ModelFileError
 from prototorch.interop.protobuf_reader import BYTES, FIXED32, ProtobufError, iter_fields, read_varints
-from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
 from prototorch.interop.readers.foreign_hdf5_file import plain_weight_file
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile, check_weight_name
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT"]
 

@@ -11,8 +11,8 @@ from prototorch.data.npz import MAX_HEADER_LENGTH, check_npy_header, is_npy
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.engine.storage.zip_members import ZipMember, check_crc, inflate_start, read_member, zip_members
 from prototorch.errors import DataError, ModelFileError
-from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile, check_weight_name
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT"]
 

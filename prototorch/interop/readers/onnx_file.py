@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from prototorch.interop.onnx.model_file import open_onnx
-from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile, check_weight_name
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FORMAT"]
 

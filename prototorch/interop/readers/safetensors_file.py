@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, is_known_dtype, stored_dtype
-from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile, check_weight_name
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["DTYPES", "FORMAT"]
 

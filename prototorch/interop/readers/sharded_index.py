@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.engine.storage.tree_paths import find_name_error
 from prototorch.errors import DataError, ModelFileError
-from prototorch.interop.readers import find_format
-from prototorch.interop.readers.file_format import Format, UnknownFile, check_weight_name
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile, check_weight_name
+from prototorch.model.loading.read.read_file import find_format
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT"]
 

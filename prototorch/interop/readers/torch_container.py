@@ -13,11 +13,11 @@ import numpy as np
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import decode_elements, stored_dtype
-from prototorch.interop.readers.file_format import check_weight_name
 from prototorch.interop.readers.torch_objects import StorageRef, StorageType, TensorRef, reduce_object, resolve_name
 from prototorch.interop.readers.torch_pickle import ForeignNameError, PickleError, PickleMachine
 from prototorch.interop.readers.torch_state_dict import find_state_dict
-from prototorch.interop.weight_file import StoredArray, WeightFile, check_sharing
+from prototorch.model.loading.read.file_format import check_weight_name
+from prototorch.model.loading.weight_file import StoredArray, WeightFile, check_sharing
 
 __all__ = ["ByteOrder", "StorageBytes", "load_pickle", "make_weight_file"]
 

@@ -8,10 +8,10 @@ from typing import Any
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.element_types import is_known_dtype, stored_dtype
-from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.readers.torch_container import StorageBytes, load_pickle, make_weight_file
 from prototorch.interop.readers.torch_objects import StorageRef
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FORMAT"]
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.engine.storage.zip_members import ZipMember, check_crc, read_member, zip_members
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers.file_format import Format, UnknownFile
 from prototorch.interop.readers.torch_container import ByteOrder, StorageBytes, load_pickle, make_weight_file
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FORMAT", "TorchArchive", "open_archive"]
 

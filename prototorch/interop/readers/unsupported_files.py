@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from prototorch.data.safe_io import printable_path
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers.file_format import Format, UnknownFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
 
 __all__ = ["FORMAT"]
 

@@ -12,11 +12,11 @@ from prototorch.errors import PrototorchError
 from prototorch.graph.ir import Node, Value
 from prototorch.interop.counterparts.row import counterpart_of
 from prototorch.interop.counterparts.torch.row import LAYOUTS, TorchLayer, TorchLayerExport, TorchRow
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, live_nodes, record_sublayer
 from prototorch.interop.torch.op_table import TorchOpExport, find_op, has_op
 from prototorch.layers.activation import Linear
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["find_layer_or_ops", "find_torch_layer", "state_arrays"]
 

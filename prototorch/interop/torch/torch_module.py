@@ -14,8 +14,8 @@ from prototorch.errors import UsageError
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
 from prototorch.interop.counterparts.torch.row import ModuleCall, TorchLayer, TorchLayerExport
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.torch.layer_lookup import find_layer_or_ops
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.spec import Spec
 
 __all__ = ["LayerModule", "TorchNet", "make_module", "torch_net"]

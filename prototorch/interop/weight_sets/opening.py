@@ -10,12 +10,12 @@ from prototorch.base.terminal import escape_line
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
-from prototorch.interop.layouts import layout_table
-from prototorch.interop.readers import formats, read_weights
-from prototorch.interop.weight_file import WeightFile
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
+from prototorch.model.loading.layout.layout_table import layout_table
+from prototorch.model.loading.read.read_file import formats, read_weights
+from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import Rules
 from prototorch.model.weights_block import Weights
 

@@ -11,8 +11,8 @@ from prototorch.errors import UsageError
 from prototorch.interop.keras.file_contents import KerasWeights, TreeContents, vars_contents
 from prototorch.interop.keras.model_config import functional_config, layers_in_order
 from prototorch.interop.keras.model_layers import KerasLayer, keras_layers
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.model.foreign_files import ModelToWrite
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["KerasContents", "keras_contents"]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import Net
-from prototorch.interop.layouts import NotExpressibleError, layout_table
-from prototorch.interop.matching.file_layers import Parts, split_name
-from prototorch.interop.matching.renaming import Renaming
 from prototorch.interop.weight_sets.registry import sets_of_net
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, layout_table
+from prototorch.model.loading.names.file_layers import Parts, split_name
+from prototorch.model.loading.names.renaming import Renaming
 from prototorch.model.name_rules import MapRule, Rules
 
 __all__ = ["find_system", "system_arrays"]

@@ -9,7 +9,7 @@ import pytest
 
 from prototorch.errors import ModelFileError, UsageError
 from prototorch.interop.onnx.importer.model import import_onnx
-from prototorch.interop.readers import read_weights
+from prototorch.model.loading.read.read_file import read_weights
 from tests.interop.onnx.onnx_models import assert_same_outputs, export, make_model, node, run_imported, save
 
 onnx, torch = pytest.importorskip("onnx"), pytest.importorskip("torch")

@@ -8,9 +8,16 @@ import pytest
 from prototorch.engine.harness.case import Case, cases
 from prototorch.interop.counterparts import row
 from prototorch.interop.counterparts.torch.row import LAYOUTS
-from prototorch.interop.layouts import LayoutTable, NotExpressibleError, layout_table
-from prototorch.interop.transforms import GateOrder, NeutralArray, SplitArray, SumArrays, TransformError, TransposeArray
 from prototorch.layers import BatchNormalization, Dense
+from prototorch.model.loading.layout.layout_table import LayoutTable, NotExpressibleError, layout_table
+from prototorch.model.loading.layout.transforms import (
+    GateOrder,
+    NeutralArray,
+    SplitArray,
+    SumArrays,
+    TransformError,
+    TransposeArray,
+)
 
 #: examples whose weights no module of PyTorch has
 NOT_EXPRESSIBLE = {

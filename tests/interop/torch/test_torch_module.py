@@ -14,10 +14,10 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph
 from prototorch.interop.counterparts.row import counterpart_of
 from prototorch.interop.counterparts.torch.row import TorchRow
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.torch import torch_loss, torch_module
 from prototorch.layers.recurrent_cell import RecurrentCell
 from prototorch.model.load import model_from_text
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.spec import Spec
 from prototorch.train.step_inputs import PREDICT
 from prototorch.train.summary import step_specs

@@ -15,8 +15,8 @@ from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import Trace
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.text.diagnostics import Report
 
 __all__ = ["export_net"]

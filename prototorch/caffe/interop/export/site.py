@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from prototorch.caffe.text.message import Message
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["ExportSite", "Exporter", "exports", "find_exporter", "make_message"]
 

@@ -16,8 +16,8 @@ from prototorch.data.safe_io import printable_path
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
 from prototorch.interop.protobuf_reader import BYTES
-from prototorch.interop.readers.file_format import Format, UnknownFile
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT"]
 

@@ -9,7 +9,7 @@ from prototorch.caffe.interop.shape_settings import shape_settings
 from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers.model_format import ModelFormat
-from prototorch.interop.readers.file_format import UnknownFile
+from prototorch.model.loading.read.file_format import UnknownFile
 from prototorch.text.reader import read_file
 
 __all__ = ["IMPORTER"]

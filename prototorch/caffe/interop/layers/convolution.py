@@ -7,8 +7,6 @@ from typing import Any
 from prototorch.caffe.interop.layers.fillers import filler_initializer
 from prototorch.caffe.interop.layers.window_params import ConvWindows, conv_windows
 from prototorch.caffe.interop.site import CaffeSite, translator
-from prototorch.interop.layouts import WeightLayout
-from prototorch.interop.transforms import ReshapeArray
 from prototorch.layers import (
     Conv1D,
     Conv1DTranspose,
@@ -20,6 +18,8 @@ from prototorch.layers import (
     Reshape,
 )
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import WeightLayout
+from prototorch.model.loading.layout.transforms import ReshapeArray
 
 _CONVOLUTIONS: tuple[type[Layer], ...] = (Conv1D, Conv2D, Conv3D)
 _DECONVOLUTIONS: tuple[type[Layer], ...] = (Conv1DTranspose, Conv2DTranspose, Conv3DTranspose)

@@ -8,8 +8,8 @@ from typing import Any
 from prototorch.caffe.interop.layers.fillers import filler_initializer
 from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
-from prototorch.interop.layouts import WeightLayout
 from prototorch.layers import Bias, Dense, Embedding, Flatten, Reshape
+from prototorch.model.loading.layout.layout_table import WeightLayout
 
 
 def _positive(site: CaffeSite, param: Message, name: str) -> int:

@@ -12,8 +12,8 @@ from prototorch.interop.counterparts.row import CounterpartRows, same_weights
 from prototorch.interop.keras.config_import.config_fields import activation_layer
 from prototorch.interop.keras.config_import.layer_import import own_axis
 from prototorch.interop.keras.config_import.site import Site, Values
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
 from prototorch.layers.activation import ActivationLayer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
 
 
 def _function(layer: type[ActivationLayer], name: str, operation: str = "", **facts: Any) -> KerasRow:

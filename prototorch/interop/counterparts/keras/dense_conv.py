@@ -10,8 +10,8 @@ from prototorch.interop.counterparts.keras.row import KerasRow
 from prototorch.interop.counterparts.keras.weights import BIAS, KERNEL, size_last
 from prototorch.interop.counterparts.row import CounterpartRows, WeightPair
 from prototorch.interop.keras.config_import.layer_import import NO_SUCH_LAYER
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import Chain, ReshapeArray, TransposeArray
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import Chain, ReshapeArray, TransposeArray
 
 _CONV = (WeightPair("kernel", "kernel", size_last), BIAS)
 

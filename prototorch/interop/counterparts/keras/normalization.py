@@ -11,7 +11,7 @@ from prototorch.interop.counterparts.row import CounterpartRows, WeightPair, sam
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.layer_import import own_axis
 from prototorch.interop.keras.config_import.site import Site, Values
-from prototorch.interop.layouts import NotExpressibleError
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 _AFFINE = (
     WeightPair("gamma", "gamma", is_stored=unless_off("scale")),

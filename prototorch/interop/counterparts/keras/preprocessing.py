@@ -12,7 +12,7 @@ from prototorch.interop.counterparts.row import CounterpartRows, WeightPair
 from prototorch.interop.keras.config_import.axis_orders import channels_first
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.site import Site, Values
-from prototorch.interop.layouts import NotExpressibleError
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 
 def _normalization_of(layer: layers.Rescaling) -> layers.Layer:

@@ -16,9 +16,9 @@ from prototorch.interop.keras.config_import.config_graph import CallOutput, Kera
 from prototorch.interop.keras.config_import.layer_import import import_call
 from prototorch.interop.keras.config_import.site import Site, Values
 from prototorch.interop.keras.layouts import LAYOUTS
-from prototorch.interop.layouts import Shapes, WeightLayout
 from prototorch.layers.base import Layer
 from prototorch.layers.recurrent import RecurrentLayer
+from prototorch.model.loading.layout.layout_table import Shapes, WeightLayout
 
 _LEFT_OUT = ("stateful", "time_major", "zero_output_for_mask", "return_runtime", "input_dim", "input_length")
 

@@ -7,7 +7,7 @@ from typing import Any
 from prototorch import layers
 from prototorch.interop.counterparts.keras.row import KerasRow
 from prototorch.interop.counterparts.row import CounterpartRows
-from prototorch.interop.layouts import NotExpressibleError
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 
 def _without_trainable(layer: Any, config: dict[str, Any]) -> None:

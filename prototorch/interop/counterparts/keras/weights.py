@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from prototorch.interop.counterparts.row import WeightPair
-from prototorch.interop.transforms import TransposeArray
+from prototorch.model.loading.layout.transforms import TransposeArray
 
 __all__ = ["BIAS", "KERNEL", "RECURRENT_WEIGHTS", "size_last", "unless_off"]
 

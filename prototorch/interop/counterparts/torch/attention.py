@@ -9,8 +9,15 @@ from prototorch import layers
 from prototorch.interop.counterparts.row import CounterpartRows
 from prototorch.interop.counterparts.torch.dense_conv import linear_call
 from prototorch.interop.counterparts.torch.row import TorchLayer, TorchLayerExport, TorchRow, named_weights
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import Chain, EachArray, ReshapeArray, SplitArray, Transform, TransposeArray
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import (
+    Chain,
+    EachArray,
+    ReshapeArray,
+    SplitArray,
+    Transform,
+    TransposeArray,
+)
 
 
 def _attention(export: TorchLayerExport) -> TorchLayer:

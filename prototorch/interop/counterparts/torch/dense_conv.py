@@ -16,10 +16,10 @@ from prototorch.interop.counterparts.torch.row import (
     named_weights,
     single_module,
 )
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import TransposeArray
 from prototorch.layers.conv_transpose import transposed_conv_shape
 from prototorch.layers.windows import Pads, resolve_padding
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import TransposeArray
 
 
 def _dense(export: TorchLayerExport) -> TorchLayer:

@@ -16,9 +16,9 @@ from prototorch.interop.counterparts.torch.row import (
     named_weights,
     single_module,
 )
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import IgnoredArray, NeutralArray
 from prototorch.layers.windows import Pads, resolve_padding
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import IgnoredArray, NeutralArray
 
 
 def _windows(export: TorchLayerExport) -> tuple[Any, Any, Pads]:

@@ -21,10 +21,17 @@ from prototorch.interop.counterparts.torch.row import (
     module_call,
     named_weights,
 )
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import Chain, GateOrder, StackArrays, SumArrays, Transform, TransposeArray
 from prototorch.layers.recurrent_cell import RecurrentCell
 from prototorch.layers.rnn import cell_names, flat_cells
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import (
+    Chain,
+    GateOrder,
+    StackArrays,
+    SumArrays,
+    Transform,
+    TransposeArray,
+)
 
 
 def _check_gates(layer: Any, activation: type, recurrent: type | None = None) -> None:

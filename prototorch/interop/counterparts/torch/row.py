@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from prototorch.interop.counterparts.row import Counterpart, CounterpartLayouts, WeightPair
-from prototorch.interop.layouts import WeightLayout
 from prototorch.interop.torch.names import canonical_parts
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import WeightLayout
 
 __all__ = [
     "LAYOUTS",

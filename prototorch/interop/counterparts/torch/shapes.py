@@ -20,8 +20,8 @@ from prototorch.interop.counterparts.torch.row import (
     module_call,
     single_module,
 )
-from prototorch.interop.layouts import NotExpressibleError, Shapes, WeightLayout
-from prototorch.interop.transforms import ReshapeArray, Transform
+from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
+from prototorch.model.loading.layout.transforms import ReshapeArray, Transform
 
 
 def _relu(export: TorchLayerExport) -> TorchLayer | None:

@@ -10,9 +10,9 @@ from typing import Any
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.interop.keras.config_import.config_fields import plain_name, shortest_decimal
-from prototorch.interop.weight_file import WeightFile
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
+from prototorch.model.loading.weight_file import WeightFile
 from prototorch.optimizers import Optimizer
 from prototorch.optimizers.schedules import Schedule
 from prototorch.schema.block import Block

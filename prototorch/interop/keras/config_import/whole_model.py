@@ -24,9 +24,9 @@ from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
 from prototorch.interop.keras.config_import.site import Site
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
-from prototorch.interop.matching import match_weights
-from prototorch.interop.readers import read_weights
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.names.match import match_weights
+from prototorch.model.loading.read.read_file import read_weights
+from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.names import to_name
 

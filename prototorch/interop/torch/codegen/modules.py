@@ -12,7 +12,6 @@ from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
 from prototorch.interop.counterparts.torch.row import TorchLayer, TorchLayerExport
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.symbolic_batch import (
     Dim,
     Preparation,
@@ -36,6 +35,7 @@ from prototorch.interop.torch.codegen.statements import (
 from prototorch.interop.torch.layer_lookup import find_torch_layer, state_arrays
 from prototorch.interop.torch.op_table import has_op
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.spec import Spec
 
 __all__ = ["net_items"]

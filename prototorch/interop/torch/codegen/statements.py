@@ -11,12 +11,12 @@ import numpy as np
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.counterparts.torch.row import ModuleCall, TorchLayer
-from prototorch.interop.layouts import NotExpressibleError
 from prototorch.interop.symbolic_batch import Recording, live_nodes, record_function
 from prototorch.interop.torch.codegen.expressions import SourceExpression, literal
 from prototorch.interop.torch.codegen.paths import ModulePaths
 from prototorch.interop.torch.op_table import TorchOpExport, find_op, has_op
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.ops.elementwise import where
 
 __all__ = ["SEQUENCES", "Definition", "NetItems", "SourceItem", "StepWriter", "module_mark", "value_mark"]

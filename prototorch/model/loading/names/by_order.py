@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from prototorch.interop.layouts import LayoutTable
-from prototorch.interop.matching.file_layers import FileLayer, Parts, find_file_layers, split_name
-from prototorch.interop.matching.net_layers import NetLayer
-from prototorch.interop.matching.pairing import Pairing, pair_layer
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable
+from prototorch.model.loading.layout.pairing import Pairing, pair_layer
+from prototorch.model.loading.names.file_layers import FileLayer, Parts, find_file_layers, split_name
+from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["OrderMatch", "match_class_order", "match_order"]
 

@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from prototorch.interop.matching.by_name import NameMatch
-from prototorch.interop.matching.net_layers import NetLayer
-from prototorch.interop.matching.pairing import Pairing
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.pairing import Pairing
+from prototorch.model.loading.names.by_name import NameMatch
+from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.weight_file import WeightFile
 from prototorch.text.case_conversion import snake_case
 
 __all__ = ["drop_automatic_names"]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from prototorch.errors import UsageError, WeightsError, did_you_mean
-from prototorch.interop.layouts import LayoutTable, layout_table
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable, layout_table
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["candidate_tables", "choose_table"]
 

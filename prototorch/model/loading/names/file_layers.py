@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from prototorch.interop.layouts import LayoutTable, WeightLayout
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable, WeightLayout
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["FileLayer", "FileNames", "Parts", "find_file_layers", "split_name"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from prototorch.errors import WeightsError
-from prototorch.interop.layouts import LayoutTable
-from prototorch.interop.matching.file_layers import FileNames, Parts, split_name
-from prototorch.interop.matching.net_layers import NetLayer
-from prototorch.interop.matching.pairing import Pairing, pair_layer
-from prototorch.interop.matching.renaming import Renaming
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable
+from prototorch.model.loading.layout.pairing import Pairing, pair_layer
+from prototorch.model.loading.names.file_layers import FileNames, Parts, split_name
+from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.names.renaming import Renaming
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["NameMatch", "match_names"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.layouts import LayoutTable, NotExpressibleError, WeightLayout
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.layout_table import LayoutTable, NotExpressibleError, WeightLayout
 
 __all__ = ["NetLayer", "find_net_layers"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from prototorch.engine.storage.container import has_container_header, map_contents
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers.file_format import Format, UnknownFile
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["FORMAT"]
 

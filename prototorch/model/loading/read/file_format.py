@@ -14,7 +14,7 @@ from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.engine.storage.tree_paths import find_name_error
 from prototorch.engine.storage.zip_members import zip_members
 from prototorch.errors import DataError, ModelFileError
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["Format", "UnknownFile", "check_weight_name"]
 

@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from prototorch.interop.layouts import LayoutTable, WeightLayout
-from prototorch.interop.matching.net_layers import NetLayer
-from prototorch.interop.transforms import Chain, EachArray, IgnoredArray, ReshapeArray, Transform, TransformError
-from prototorch.interop.weight_file import StoredArray, WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable, WeightLayout
+from prototorch.model.loading.layout.transforms import (
+    Chain,
+    EachArray,
+    IgnoredArray,
+    ReshapeArray,
+    Transform,
+    TransformError,
+)
+from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["Assignment", "Mismatch", "Pairing", "fitted_transform", "pair_layer"]
 

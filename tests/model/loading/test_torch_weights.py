@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from prototorch.errors import WeightsError
 from prototorch.interop.counterparts.torch.row import LAYOUTS
 from prototorch.model.load import model_from_text
-from tests.interop.matching.torch_modules import PEERS, Peer
+from tests.model.loading.torch_modules import PEERS, Peer
 
 #: float32 sums of at most a few dozen products
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}

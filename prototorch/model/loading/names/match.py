@@ -10,17 +10,17 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.interop.layouts import LayoutTable
-from prototorch.interop.matching.automatic_names import drop_automatic_names
-from prototorch.interop.matching.by_name import NameMatch, match_names
-from prototorch.interop.matching.by_order import OrderMatch, match_class_order, match_order
-from prototorch.interop.matching.data_format import data_format_note, with_data_format
-from prototorch.interop.matching.file_layers import split_name
-from prototorch.interop.matching.net_layers import NetLayer, find_net_layers
-from prototorch.interop.matching.pairing import Assignment, Mismatch, Pairing
-from prototorch.interop.matching.renaming import Renaming
-from prototorch.interop.matching.systems import candidate_tables, choose_table
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.data_format import data_format_note, with_data_format
+from prototorch.model.loading.layout.layout_table import LayoutTable
+from prototorch.model.loading.layout.pairing import Assignment, Mismatch, Pairing
+from prototorch.model.loading.layout.systems import candidate_tables, choose_table
+from prototorch.model.loading.names.automatic_names import drop_automatic_names
+from prototorch.model.loading.names.by_name import NameMatch, match_names
+from prototorch.model.loading.names.by_order import OrderMatch, match_class_order, match_order
+from prototorch.model.loading.names.file_layers import split_name
+from prototorch.model.loading.names.net_layers import NetLayer, find_net_layers
+from prototorch.model.loading.names.renaming import Renaming
+from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.patterns import check_patterns, includes, matches_below
 
@@ -119,7 +119,7 @@ def match_weights(
     by_order: take the pairs by order, kind and shape, not by name. except_: patterns of weights of the net that keep
     their values.
 
-    What does not match is part of the result; `prototorch.interop.matching.report` makes errors and texts of it.
+    What does not match is part of the result; `prototorch.model.loading.assign.report` makes errors and texts of it.
     Raises WeightsError where the file is ambiguous, UsageError for wrong rules.
     """
     tables = candidate_tables(file, system)

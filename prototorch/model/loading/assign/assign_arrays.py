@@ -10,10 +10,10 @@ import numpy as np
 
 from prototorch.engine.backends.cpu.worker_pool import parallel_for
 from prototorch.errors import ModelFileError
-from prototorch.interop.matching.match import Match
-from prototorch.interop.matching.pairing import Assignment
-from prototorch.interop.transforms import TransformError
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.pairing import Assignment
+from prototorch.model.loading.layout.transforms import TransformError
+from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["assign_match"]
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from prototorch.base.index import Extension, entries
 from prototorch.graph.net import Net
-from prototorch.interop.transforms import Transform
-from prototorch.interop.weight_file import WeightFile
 from prototorch.layers.base import Layer
+from prototorch.model.loading.layout.transforms import Transform
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["LayoutTable", "NotExpressibleError", "Transform", "WeightLayout", "layout_table"]
 
@@ -33,8 +33,8 @@ class WeightLayout:
     """Some weights of a layer and where they are in the other system.
 
     ours: names of the layer's weights ("kernel"); none for arrays that only the other system has (`NeutralArray`,
-    `IgnoredArray` of `prototorch.interop.transforms`), which a file may lack. theirs: names below the other system's
-    layer ("weight"), "" for an array that has the layer's own name; several on either side where one is made of
+    `IgnoredArray` of `layout.transforms`), which a file may lack. theirs: names below the other system's layer
+    ("weight"), "" for an array that has the layer's own name; several on either side where one is made of
     several. The layouts of a layer are in the other system's order of its arrays.
     """
 

@@ -11,8 +11,8 @@ from safetensors.numpy import save_file
 
 import prototorch as pt
 from prototorch.errors import ModelFileError, UsageError, WeightsError
-from prototorch.interop.matching import match_weights
 from prototorch.model.load import model_from_text
+from prototorch.model.loading.names.match import match_weights
 
 TEXT = """
 name: "net"

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
-from prototorch.interop.layouts import LayoutTable
-from prototorch.interop.weight_file import WeightFile
+from prototorch.model.loading.layout.layout_table import LayoutTable
+from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["data_format_note", "with_data_format"]
 

@@ -1,0 +1,1 @@
+"""The last stage: the arrays are checked, copied into the weights, all or none, and reported."""
