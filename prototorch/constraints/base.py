@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from prototorch.schema import Block
+from prototorch.schema.overrides import CONFIG_METHODS
 
 
 class Constraint(Block, family="constraint"):
     """A set to which a weight is restricted: it is projected onto the set after each update."""
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(("call", "__call__"), "define `project(self, weight)`, the projected weight in ops"),
+    }
 
     def project(self, weight: Any) -> Any:
         """The projection of the weight onto the set, expressed in ops."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
 from prototorch.schema import Block
 from prototorch.schema.neutral_arguments import neutral
+from prototorch.schema.overrides import CONFIG_METHODS
 
 
 class Initializer(Block, family="initializer"):
@@ -16,6 +19,11 @@ class Initializer(Block, family="initializer"):
     neutral_arguments = {
         "input_axes": neutral(None, hint="the axes follow from the weight's shape"),
         "output_axes": neutral(None, hint="the axes follow from the weight's shape"),
+    }
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(("call", "__call__"), "define `values(self, shape, rng, fans)`, a float32 array"),
     }
 
     def check_shape(self, shape: tuple[int, ...]) -> None:

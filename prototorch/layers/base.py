@@ -6,6 +6,7 @@ own output shape: those follow from the ops.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
@@ -17,8 +18,13 @@ from prototorch.layers.layer_output import layer_symbols
 from prototorch.layers.weight_share import WeightShare
 from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
+from prototorch.schema.overrides import CONFIG_METHODS, check_call, refuse_overrides
 
 MaskPolicy = Literal["keep", "use", "end"]
+
+
+_CALL_HINT = "define `call(self, ctx, x)` in ops; ctx has the weights and the phase (docs/extending.md)"
+_WEIGHTS_HINT = 'in `call`, ctx.weight("kernel", shape, initializer) makes a weight and gives it (docs/extending.md)'
 
 
 class Layer(Block, family="layer"):
@@ -61,9 +67,26 @@ class Layer(Block, family="layer"):
     own_fields: ClassVar[frozenset[str]] = frozenset()
     #: model texts of the layer with input shapes: documentation and tests at once
     examples: ClassVar[list[Any]] = []
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(("build", "add_weight", "reset_parameters"), _WEIGHTS_HINT),
+        **dict.fromkeys(("forward", "__call__", "symbolic_call", "stateless_call"), _CALL_HINT),
+        **dict.fromkeys(
+            ("compute_output_shape", "compute_output_spec"), "the output's shape follows from the ops of `call`"
+        ),
+        "compute_mask": "the class attribute mask_policy says what becomes of masks, `call` reads and sets them by ctx",
+        "add_loss": "in `call`, ctx.add_loss(value) adds to the loss of training",
+    }
     setattr_hints = {
         "trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"
     }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises UsageError for methods as in Keras or PyTorch, which nothing would call; see `Block`."""
+        if "family" not in kwargs:
+            refuse_overrides(cls, cls.methods_without_effect)
+            check_call(cls, cls.input_range()[0], _CALL_HINT)
+        super().__init_subclass__(**kwargs)
 
     name: str | None = field(default=None, type=Identifier(), doc="The layer's name; default: its type and a number.")
     trainable: bool = field(default=True, doc="Whether its weights are trained.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any, ClassVar, Literal, NoReturn
 
@@ -10,6 +11,7 @@ from prototorch.errors import ShapeError
 from prototorch.layers.activation import ActivationLayer
 from prototorch.schema import Block
 from prototorch.schema.neutral_arguments import neutral
+from prototorch.schema.overrides import CONFIG_METHODS
 from prototorch.spec import Spec
 
 #: the small number that keeps logarithms and quotients finite, as in Keras (``keras.config.epsilon()``)
@@ -62,6 +64,14 @@ class Loss(Block, family="loss"):
         ),
         "name": neutral(hint="the logs name a loss by its output"),
         "dtype": neutral(None, "float32", hint="losses are float32"),
+    }
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(
+            ("call", "__call__", "forward"),
+            "define `values(self, target, output)` in ops, or compile(loss=a_function_of_target_and_output)",
+        ),
     }
 
     target_kind: ClassVar[TargetKind] = "values"

@@ -12,6 +12,7 @@ from prototorch import ops
 from prototorch.losses.base import Loss, TargetKind, expand_trailing, match_target, mean_trailing
 from prototorch.schema import Block, field
 from prototorch.schema.neutral_arguments import neutral
+from prototorch.schema.overrides import CONFIG_METHODS
 from prototorch.spec import Spec
 from prototorch.text.case_conversion import snake_case
 
@@ -35,6 +36,19 @@ class Metric(Block, family="metric"):
         "ignore_class": neutral(None, hint="the loss has an ignore_class, which its metrics follow"),
         "sparse_y_true": neutral(True, hint="targets are class indices"),
         "sparse_y_pred": neutral(True, False, hint="outputs are scores, of which the class is found"),
+    }
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(
+            ("call", "__call__", "forward", "update_state", "compute", "stateless_update_state", "stateless_result"),
+            "define `states`, `update` and `result` (docs/extending.md), or "
+            "compile(metrics=[a_function_of_target_and_output])",
+        ),
+        **dict.fromkeys(
+            ("reset", "reset_state", "reset_states", "add_weight", "add_variable"),
+            "`states` declares the totals, which are zero at the beginning of each epoch",
+        ),
     }
 
     name: str = field(default="", doc="Name in the logs; by default the metric's own name in snake_case.")

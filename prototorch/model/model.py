@@ -28,6 +28,7 @@ from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.layers.layer_output import set_layer_model
 from prototorch.model.foreign_files import ModelToWrite, model_writer, weight_reader
+from prototorch.model.keras_hints import METHODS_WITHOUT_EFFECT
 from prototorch.model.rules_file import as_rules
 from prototorch.model.structure import (
     attribute_error,
@@ -56,6 +57,7 @@ from prototorch.model.weights_block import Weights
 from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, NamedWeights, Variables
 from prototorch.schema.neutral_arguments import explain_arguments
+from prototorch.schema.overrides import refuse_overrides
 from prototorch.spec import Spec
 from prototorch.text.syntax_tree import Body, Field
 from prototorch.text.writer import format_fields
@@ -105,6 +107,16 @@ class Model:
     weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
     _signature: tuple[tuple[Any, ...], ModelSignature] | None = None  # with what it is made from
     _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Raises UsageError for a method of Keras' models that nothing would call: ``call``, ``train_step``, ..."""
+        super().__init_subclass__(**options)
+        refuse_overrides(cls, METHODS_WITHOUT_EFFECT)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in METHODS_WITHOUT_EFFECT:
+            raise UsageError(f"{type(self).__name__}.{name} cannot be set: {METHODS_WITHOUT_EFFECT[name]}")
+        object.__setattr__(self, name, value)
 
     def __init__(
         self,

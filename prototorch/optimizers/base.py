@@ -14,6 +14,7 @@ from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
 from prototorch.schema.neutral_arguments import neutral
+from prototorch.schema.overrides import CONFIG_METHODS
 
 EMA_SLOT = "average"
 
@@ -45,6 +46,18 @@ class Optimizer(Block, family="optimizer"):
     neutral_arguments = {
         "name": neutral(hint="an optimizer has no name"),
         "loss_scale_factor": neutral(None, hint="compile(precision='fp16') scales the loss by itself"),
+    }
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(
+            ("call", "__call__", "step", "update_step", "apply", "apply_gradients", "stateless_apply", "get_updates"),
+            "define `update(self, inputs, slots, decay, weight)` in ops, of one weight (docs/extending.md)",
+        ),
+        **dict.fromkeys(
+            ("build", "add_variable", "add_variable_from_reference", "add_optimizer_variables"),
+            "`create_slots(self, weight)` gives the initial slots of a weight",
+        ),
     }
 
     learning_rate: float | Schedule = learning_rate_field()

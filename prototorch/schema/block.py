@@ -27,6 +27,7 @@ from prototorch.schema.neutral_arguments import (
     neutral_arguments,
     positional_names,
 )
+from prototorch.schema.overrides import CONFIG_METHODS, refuse_overrides
 from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.types import python_name, text_name
 from prototorch.schema.validation import ReportedError, ValidationError, describe_value
@@ -83,11 +84,17 @@ class Block:
     take_other_arguments: ClassVar[Any] = staticmethod(lambda options: {})  # takes what is no field, gives attributes
     adopted_root: ClassVar[Any] = None  # the root of another family, whose members `coerce` takes too
     written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
+    #: methods of other frameworks that nothing calls here, with what to write instead; see `refuse_overrides`
+    methods_without_effect: ClassVar[Mapping[str, str]] = CONFIG_METHODS
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:
-        """``family=`` makes a root of a family; roots, ``abstract=True`` and a leading ``_`` are abstract."""
+        """``family=`` makes a root of a family; roots, ``abstract=True`` and a leading ``_`` are abstract.
+
+        Raises UsageError for a method that would have no effect.
+        """
         super().__init_subclass__(**kwargs)
+        refuse_overrides(cls, cls.methods_without_effect)
         cls.abstract = abstract or family is not None or cls.__name__.startswith("_")
         if family is not None:
             cls.family_registry = Family(family)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from prototorch.errors import PrototorchError, did_you_mean
 from prototorch.schema import Block, field
+from prototorch.schema.overrides import CONFIG_METHODS, refuse_overrides
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Field
@@ -98,6 +99,10 @@ class Callback(Block, family="callback"):
     `restore`. ``logs`` are the loss and the metrics so far; the names of validation results begin with ``val_``.
     """
 
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(("call", "__call__"), "define a hook, such as `on_epoch_end(self, epoch, logs)`"),
+    }
     #: whether it only displays, and is left out of checkpoints
     display: ClassVar[bool] = False
     #: the model, and facts of the fit: epochs, steps, samples, batch_size (None if unknown), validation
@@ -108,6 +113,16 @@ class Callback(Block, family="callback"):
     output_dir: ClassVar[Path | None] = None
     #: what `state` gives, where a class defines it: checked when a file is read. Without it, the state may be anything
     saved_state: ClassVar[StateField] = Record({})
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Raises UsageError for a method ``on_...`` that is no hook; see `Block`."""
+        if "family" not in kwargs:
+            hooks = _hook_names()
+            hint = f"There are {', '.join(hooks)}; a method of your own needs a name without on_"
+            for name in vars(cls):
+                if name.startswith("on_") and name not in hooks and callable(vars(cls)[name]):
+                    refuse_overrides(cls, {name: f"it is no hook.{did_you_mean(name, hooks)} {hint}"})
+        super().__init_subclass__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -219,6 +234,10 @@ class Callback(Block, family="callback"):
         """After a batch of a prediction; ``logs["outputs"]`` are its outputs."""
 
 
+def _hook_names() -> list[str]:
+    return [name for name in dir(Callback) if name.startswith("on_")]
+
+
 def verbose_field() -> Any:
     """The field ``verbose`` of a callback that may say what it does."""
     return field(default=0, min=0, max=2, doc="Whether it prints a line when it acts (0: it does not).")
@@ -248,7 +267,7 @@ class LambdaCallback(Callback):
             on_train_batch_begin=on_train_batch_begin,
             on_train_batch_end=on_train_batch_end,
         )
-        hook_names = [name for name in dir(Callback) if name.startswith("on_")]
+        hook_names = _hook_names()
         for name, function in hooks.items():
             if name not in hook_names:
                 self.refuse(f"there is no hook {name!r}.{did_you_mean(name, hook_names)}")

@@ -26,8 +26,8 @@ LOSS = """
 import prototorch as pt
 
 class Huber(pt.losses.Loss):
-    def call(self, y_true, y_pred):
-        return y_pred
+    def values(self, target, output):
+        return output
 """
 X = np.ones((2, 4), np.float32)
 _numbers = itertools.count()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from prototorch.schema import Block, example, field
 from prototorch.schema.neutral_arguments import neutral
+from prototorch.schema.overrides import CONFIG_METHODS
 
 
 class Schedule(Block, family="schedule"):
@@ -17,6 +19,13 @@ class Schedule(Block, family="schedule"):
 
     keyword_only: ClassVar[tuple[str, ...]] = ("unit",)
     neutral_arguments = {"name": neutral(hint="a schedule has no name")}
+
+    methods_without_effect: ClassVar[Mapping[str, str]] = {
+        **CONFIG_METHODS,
+        **dict.fromkeys(
+            ("call", "__call__", "get_lr", "step"), "define `value(self, step)`, the rate as a plain number"
+        ),
+    }
 
     unit: Literal["steps", "epochs"] = field(default="steps", doc="Unit of its numbers of steps.")
 
