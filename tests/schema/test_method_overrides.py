@@ -1,4 +1,4 @@
-"""A method that a subclass takes over from another framework, and that nothing calls, is refused where it is defined."""
+"""A method of a subclass that nothing calls is refused where the class defines it."""
 
 from __future__ import annotations
 
