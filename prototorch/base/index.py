@@ -44,8 +44,8 @@ class Extension:
 class Entry(NamedTuple):
     """A name that a module declares.
 
-    facts: the ``aliases`` of a class; the ``help`` of a command; of an extension the arguments that are literals and
-    given by keyword.
+    facts: the ``aliases`` and the ``symbolic_function`` of a class; the ``help`` of a command; of an extension the
+    arguments that are literals and given by keyword.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """What the files of the package declare for the index, read from their source by `ast`.
 
 * ``class Layer(Block, family="layer")`` begins a family; a class below it, at the top of a module, is an entry of the
-  kind "layer", unless it is abstract (``abstract=True`` or a leading underscore). Its ``aliases`` must be a literal.
+  kind "layer", unless it is abstract (``abstract=True`` or a leading underscore). Its ``aliases`` and, of a layer, its
+  ``symbolic_function`` must be literals.
 * ``class WeightFormat(Extension)`` begins a kind of extension; ``FORMAT = WeightFormat(...)`` at the top of a module is
   an entry of the kind "WeightFormat".
 * A file of the folder ``cli/commands`` with a function ``command`` is an entry of the kind "command".
@@ -24,12 +25,14 @@ _EXTENSION = f"{Extension.__module__}.{Extension.__name__}"
 
 
 class ClassFacts(NamedTuple):
-    """A class statement. bases: full names. family: that it begins. aliases: None where they are no literal."""
+    """A class statement. bases: full names. family: that it begins. aliases: None where they are no literal.
+    symbolic_function: of a layer, the function of symbolic tensors that it is."""
 
     bases: tuple[str, ...]
     family: str | None
     is_abstract: bool
     aliases: tuple[str, ...] | None
+    symbolic_function: str
 
 
 class ModuleFacts(NamedTuple):
@@ -74,7 +77,8 @@ def read_file(folder: str, stem: str) -> Iterator[tuple[str, str, dict[str, Any]
         if kind is not None and not _is_extension(kind):
             if one.aliases is None:
                 raise ValueError(f"{module}.{name}: its aliases must be a tuple of strings, written there")
-            yield kind, name, {"aliases": one.aliases} if one.aliases else {}
+            stated = {"aliases": one.aliases, "symbolic_function": one.symbolic_function}
+            yield kind, name, {fact: value for fact, value in stated.items() if value}
     for name, (constructor, arguments) in facts.calls.items():
         kind = _kind_of(*_split(constructor))
         if kind is not None and _is_extension(kind):
@@ -162,6 +166,7 @@ def _read_class(node: ast.ClassDef, names: Mapping[str, str]) -> ClassFacts:
     keywords = _literals(node.keywords)
     bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     aliases: tuple[str, ...] | None = ()
+    symbolic_function = ""
     for statement in node.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         value = getattr(statement, "value", None)
@@ -170,6 +175,8 @@ def _read_class(node: ast.ClassDef, names: Mapping[str, str]) -> ClassFacts:
         for target in targets:
             if isinstance(target, ast.Name) and target.id == "aliases":
                 aliases = _literal_strings(value)
+            elif isinstance(target, ast.Name) and target.id == "symbolic_function":
+                symbolic_function = ast.literal_eval(value)
             elif isinstance(target, ast.Tuple) and any(ast.unparse(name) == "aliases" for name in target.elts):
                 aliases = None
     return ClassFacts(
@@ -177,6 +184,7 @@ def _read_class(node: ast.ClassDef, names: Mapping[str, str]) -> ClassFacts:
         family=keywords.get("family"),
         is_abstract=bool(keywords.get("abstract")) or node.name.startswith("_"),
         aliases=aliases,
+        symbolic_function=symbolic_function,
     )
 
 

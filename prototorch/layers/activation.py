@@ -62,6 +62,7 @@ class ReLU(ActivationLayer):
     In full: ``max_value`` where x >= max_value; x where x > threshold; else ``negative_slope * (x - threshold)``.
     """
 
+    symbolic_function = "relu"
     max_value: float | None = field(default=None, min=0, doc="The largest output; none for no limit.")
     negative_slope: float = field(default=0.0, doc="Factor on inputs below the threshold.")
     threshold: float = field(default=0.0, min=0, doc="Inputs up to it give 0 (or follow negative_slope).")
@@ -122,6 +123,7 @@ class LeakyReLU(ActivationLayer):
 class Sigmoid(ActivationLayer):
     """1 / (1 + exp(-x)), the logistic function (Keras)."""
 
+    symbolic_function = "sigmoid"
     bounds = (0.0, 1.0)
     examples = [example("Sigmoid { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
@@ -152,6 +154,7 @@ class HardSigmoid(ActivationLayer):
 class Tanh(ActivationLayer):
     """The hyperbolic tangent."""
 
+    symbolic_function = "tanh"
     bounds = (-1.0, 1.0)
     examples = [example("Tanh { }", inputs=[s]) for s in _EXAMPLE_SHAPES]
 
@@ -182,6 +185,7 @@ class Softsign(ActivationLayer):
 class Exponential(ActivationLayer):
     """exp(x) (Keras)."""
 
+    symbolic_function = "exp"
     bounds = (0.0, inf)
     aliases = ("exp",)
     examples = [example("Exponential { }", inputs=[s]) for s in _EXAMPLE_SHAPES]

@@ -29,6 +29,7 @@ class Divide(_Binary):
     """The first input divided by the second (keras.ops.divide). Inputs [batch, ...] of one shape; sizes of 1 are
     repeated."""
 
+    symbolic_function = "div"
     function = staticmethod(ops.divide)
     examples = [
         example("Divide { }", inputs=[(2, 3), (2, 3)], range=(0.5, 2)),
@@ -39,6 +40,7 @@ class Divide(_Binary):
 class Mod(_Binary):
     """The remainder of the first input divided by the second, with the second's sign (keras.ops.mod)."""
 
+    symbolic_function = "remainder"
     function = staticmethod(ops.remainder)
     examples = [example("Mod { }", inputs=[(2, 3), (2, 3)], dtype="int32", range=(1, 9))]
 
@@ -46,6 +48,7 @@ class Mod(_Binary):
 class Equal(_Binary):
     """Whether two inputs are equal, element by element (keras.ops.equal). Output bool."""
 
+    symbolic_function = "eq"
     function = staticmethod(ops.equal)
     examples = [example("Equal { }", inputs=[(2, 3), (1, 3)], dtype="int32", range=(0, 3))]
 
@@ -53,6 +56,7 @@ class Equal(_Binary):
 class Less(_Binary):
     """Whether the first input is less than the second, element by element (keras.ops.less). Output bool."""
 
+    symbolic_function = "lt"
     function = staticmethod(ops.less)
     examples = [example("Less { }", inputs=[(2, 3), (2, 3)])]
 
@@ -60,6 +64,7 @@ class Less(_Binary):
 class LessEqual(_Binary):
     """Whether the first input is at most the second, element by element (keras.ops.less_equal). Output bool."""
 
+    symbolic_function = "le"
     function = staticmethod(ops.less_equal)
     examples = [example("LessEqual { }", inputs=[(2, 3), (2, 3)])]
 
@@ -67,6 +72,7 @@ class LessEqual(_Binary):
 class Greater(_Binary):
     """Whether the first input is larger than the second, element by element (keras.ops.greater). Output bool."""
 
+    symbolic_function = "gt"
     function = staticmethod(ops.greater)
     examples = [example("Greater { }", inputs=[(2, 3), (2, 3)])]
 
@@ -74,6 +80,7 @@ class Greater(_Binary):
 class GreaterEqual(_Binary):
     """Whether the first input is at least the second, element by element (keras.ops.greater_equal). Output bool."""
 
+    symbolic_function = "ge"
     function = staticmethod(ops.greater_equal)
     examples = [example("GreaterEqual { }", inputs=[(2, 3), (2, 3)])]
 
@@ -81,6 +88,7 @@ class GreaterEqual(_Binary):
 class LogicalAnd(_Binary):
     """Whether both inputs, of type bool, are true (keras.ops.logical_and)."""
 
+    symbolic_function = "logical_and"
     function = staticmethod(ops.logical_and)
     examples = [example("LogicalAnd { }", inputs=[(2, 3), (2, 3)], dtype="bool")]
 
@@ -88,6 +96,7 @@ class LogicalAnd(_Binary):
 class LogicalOr(_Binary):
     """Whether one of two inputs of type bool is true, or both (keras.ops.logical_or)."""
 
+    symbolic_function = "logical_or"
     function = staticmethod(ops.logical_or)
     examples = [example("LogicalOr { }", inputs=[(2, 3), (2, 3)], dtype="bool")]
 
@@ -95,6 +104,7 @@ class LogicalOr(_Binary):
 class LogicalXor(_Binary):
     """Whether exactly one of two inputs of type bool is true (keras.ops.logical_xor)."""
 
+    symbolic_function = "logical_xor"
     function = staticmethod(ops.not_equal)
     examples = [example("LogicalXor { }", inputs=[(2, 3), (2, 3)], dtype="bool")]
 
@@ -102,6 +112,7 @@ class LogicalXor(_Binary):
 class LogicalNot(Layer):
     """Whether each element, of type bool, is false (keras.ops.logical_not)."""
 
+    symbolic_function = "logical_not"
     mask_policy = "keep"
     examples = [example("LogicalNot { }", inputs=[(2, 3)], dtype="bool")]
 
@@ -115,6 +126,7 @@ class Where(Layer):
     Inputs [batch, ...] of one shape; sizes of 1 are repeated.
     """
 
+    symbolic_function = "where"
     inputs = 3
     examples = [
         example("Where { }", inputs=[(2, 3), (2, 3), (2, 3)], dtype=("bool", "float32", "float32")),
@@ -133,6 +145,7 @@ class Power(Layer):
     the power of a fraction is NaN.
     """
 
+    symbolic_function = "pow"
     inputs = (1, 2)
     mask_policy = "keep"
     exponent: float | None = field(default=None, doc="The exponent, where there is one input.")

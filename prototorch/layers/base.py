@@ -61,6 +61,9 @@ class Layer(Block, family="layer"):
     block_word: ClassVar[str] = ""
     #: whether it is written behind the layer that it belongs to, and so rarely begins a block (activations, pooling)
     follows_layer: ClassVar[bool] = False
+    #: the function of symbolic tensors that the layer is, by its name in `prototorch` ("add"): ``x + y`` of symbols in
+    #: a model is an Add. A string written there, for the index reads it.
+    symbolic_function: ClassVar[str] = ""
     #: a matrix of its own that it may share, transposed, with a layer of another type under one ``weights`` name
     transposable_weight: ClassVar[str | None] = None
     #: fields that the layers of this name in other systems do not have; at their defaults it is the same layer there

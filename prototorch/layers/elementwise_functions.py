@@ -25,6 +25,7 @@ class _Function(Layer):
 class Abs(_Function):
     """The absolute value of each element (keras.ops.abs)."""
 
+    symbolic_function = "abs"
     function = staticmethod(ops.abs)
     examples = [example("Abs { }", inputs=[s]) for s in _SHAPES]
 
@@ -32,6 +33,7 @@ class Abs(_Function):
 class Square(_Function):
     """x * x (keras.ops.square)."""
 
+    symbolic_function = "square"
     function = staticmethod(ops.square)
     examples = [example("Square { }", inputs=[s]) for s in _SHAPES]
 
@@ -39,6 +41,7 @@ class Square(_Function):
 class Sqrt(_Function):
     """The square root of each element, NaN below 0 (keras.ops.sqrt)."""
 
+    symbolic_function = "sqrt"
     function = staticmethod(ops.sqrt)
     examples = [example("Sqrt { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
 
@@ -46,6 +49,7 @@ class Sqrt(_Function):
 class Log(_Function):
     """The natural logarithm of each element, NaN below 0 (keras.ops.log)."""
 
+    symbolic_function = "log"
     function = staticmethod(ops.log)
     examples = [example("Log { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
 
@@ -53,6 +57,7 @@ class Log(_Function):
 class Reciprocal(_Function):
     """1 / x (keras.ops.reciprocal)."""
 
+    symbolic_function = "reciprocal"
     function = staticmethod(lambda x: 1.0 / x)
     examples = [example("Reciprocal { }", inputs=[s], range=(0.5, 3)) for s in _SHAPES]
 
@@ -60,6 +65,7 @@ class Reciprocal(_Function):
 class Negative(_Function):
     """-x (keras.ops.negative)."""
 
+    symbolic_function = "neg"
     function = staticmethod(ops.negative)
     examples = [example("Negative { }", inputs=[s]) for s in _SHAPES]
 
@@ -67,6 +73,7 @@ class Negative(_Function):
 class Floor(_Function):
     """The largest integer that is not above each element (keras.ops.floor). Its derivative is 0."""
 
+    symbolic_function = "floor"
     function = staticmethod(ops.floor)
     examples = [example("Floor { }", inputs=[(4,)], range=(-3, 3))]
 
@@ -74,6 +81,7 @@ class Floor(_Function):
 class Ceil(_Function):
     """The smallest integer that is not below each element (keras.ops.ceil). Its derivative is 0."""
 
+    symbolic_function = "ceil"
     function = staticmethod(ops.ceil)
     examples = [example("Ceil { }", inputs=[(4,)], range=(-3, 3))]
 
@@ -81,6 +89,7 @@ class Ceil(_Function):
 class Round(_Function):
     """The nearest integer of each element, the even one of two (keras.ops.round). Its derivative is 0."""
 
+    symbolic_function = "round"
     function = staticmethod(ops.round)
     examples = [example("Round { }", inputs=[(4,)], range=(-3, 3))]
 
@@ -88,6 +97,7 @@ class Round(_Function):
 class Sign(_Function):
     """-1, 0 or 1 by the sign of each element (keras.ops.sign). Its derivative is 0."""
 
+    symbolic_function = "sign"
     function = staticmethod(ops.sign)
     examples = [example("Sign { }", inputs=[s]) for s in _SHAPES]
 
@@ -95,6 +105,7 @@ class Sign(_Function):
 class Sin(_Function):
     """The sine of each element (keras.ops.sin)."""
 
+    symbolic_function = "sin"
     function = staticmethod(ops.sin)
     examples = [example("Sin { }", inputs=[s]) for s in _SHAPES]
 
@@ -102,6 +113,7 @@ class Sin(_Function):
 class Cos(_Function):
     """The cosine of each element (keras.ops.cos)."""
 
+    symbolic_function = "cos"
     function = staticmethod(ops.cos)
     examples = [example("Cos { }", inputs=[s]) for s in _SHAPES]
 
@@ -109,6 +121,7 @@ class Cos(_Function):
 class Erf(_Function):
     """The error function of each element (keras.ops.erf)."""
 
+    symbolic_function = "erf"
     function = staticmethod(ops.erf)
     examples = [example("Erf { }", inputs=[s]) for s in _SHAPES]
 

@@ -17,6 +17,7 @@ class MatMul(Layer):
     repeated.
     """
 
+    symbolic_function = "matmul"
     inputs = 2
     transpose_b: bool = field(default=False, doc="Whether the second input holds [..., n, k].")
     examples = [

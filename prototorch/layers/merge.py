@@ -84,6 +84,7 @@ class _Elementwise(MergeLayer):
 class Add(_Elementwise):
     """The sum of all inputs (Keras). Inputs [batch, ...] of one shape, output the same; sizes of 1 are repeated."""
 
+    symbolic_function = "add"
     block_word = "residual"
     examples = [
         example("Add { }", inputs=[(2, 3), (2, 3)]),
@@ -97,6 +98,7 @@ class Add(_Elementwise):
 class Subtract(_Elementwise):
     """The first input less the second (Keras). Two inputs [batch, ...] of one shape; sizes of 1 are repeated."""
 
+    symbolic_function = "sub"
     inputs = 2
     examples = [
         example("Subtract { }", inputs=[(2, 3), (2, 3)]),
@@ -113,6 +115,7 @@ class Multiply(_Elementwise):
     An element that a mask leaves out is no factor; where all are left out the product is 0.
     """
 
+    symbolic_function = "mul"
     block_word = "gate"
     examples = [
         example("Multiply { }", inputs=[(2, 3), (2, 3)]),
@@ -162,6 +165,7 @@ class Maximum(_Extremum):
     another one does.
     """
 
+    symbolic_function = "maximum"
     examples = [
         example("Maximum { }", inputs=[(2, 3), (2, 3)]),
         example("Maximum { }", inputs=[(4,), (1,), (4,)]),
@@ -178,6 +182,7 @@ class Minimum(_Extremum):
     another one does.
     """
 
+    symbolic_function = "minimum"
     examples = [
         example("Minimum { }", inputs=[(2, 3), (2, 3)]),
         example("Minimum { }", inputs=[(4,), (1,), (4,)]),

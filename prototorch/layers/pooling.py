@@ -21,7 +21,7 @@ def _pool_size_field(rank: int) -> Any:
     return field(default=2, type=Ints(rank, min=1), doc="Window size.")
 
 
-class _Pooling(Layer):
+class PoolingLayer(Layer, abstract=True):
     """The windows; the classes below declare their sizes and say what is taken of each."""
 
     follows_layer = True
@@ -44,7 +44,7 @@ class _Pooling(Layer):
         return {"kernel": self.pool_size, "strides": strides, "pads": pads, "ceil": self.ceil_mode}
 
 
-class _MaxPooling(_Pooling):
+class _MaxPooling(PoolingLayer):
     keyword_only: ClassVar[tuple[str, ...]] = ("ceil_mode", "return_indices")
     own_fields: ClassVar[frozenset[str]] = frozenset({"return_indices"})
     return_indices: bool = field(
@@ -122,7 +122,7 @@ def _channel_positions(number: Any, size: Sizes, kernel: Sizes, strides: Sizes, 
     return ops.take(table, number) + _first_positions(number.shape[2:], size, strides, pads)
 
 
-class _AveragePooling(_Pooling):
+class _AveragePooling(PoolingLayer):
     count_include_pad: bool = field(default=False, doc="Whether the zeros of an explicit padding count in the mean.")
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:

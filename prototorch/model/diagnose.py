@@ -12,7 +12,7 @@ from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.dense import Dense
 from prototorch.layers.merge import MergeLayer
-from prototorch.layers.pooling import AveragePooling2D, MaxPooling2D
+from prototorch.layers.pooling import PoolingLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.model.fit_preconditions import (
@@ -107,9 +107,8 @@ _KEEP_IMAGES = (
     BiasedLayer,
     Dense,
     MergeLayer,
+    PoolingLayer,
     RandomLayer,
-    MaxPooling2D,
-    AveragePooling2D,
 )
 
 
