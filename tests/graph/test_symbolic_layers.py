@@ -8,6 +8,7 @@ import pytest
 import prototorch as pt
 from prototorch.base.index import entries
 from prototorch.eager.registry import FUNCTIONS
+from prototorch.errors import UsageError
 
 NAMED = [entry for entry in entries("layer") if "symbolic_function" in entry.facts]
 
@@ -47,5 +48,5 @@ def test_a_layer_that_names_a_function_computes_it(entry):
 
 def test_a_function_that_is_no_layer_says_so():
     x = pt.Input((4,))
-    with pytest.raises(pt.UsageError, match=r"the function atan2 .* no layer of a net"):
+    with pytest.raises(UsageError, match=r"the function atan2 .* no layer of a net"):
         pt.Model(x, pt.atan2(x, x))
