@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,8 +21,10 @@ from prototorch.eager.dtype import (
 )
 from prototorch.eager.in_place import assign
 from prototorch.eager.interpreter import cpu_interpreter
+from prototorch.eager.scalars import check_number, number_array
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.tracing import active_trace
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "as_operand",
     "cast_to",
     "common_dtype",
+    "element_of",
     "promote",
     "promote_to_float",
     "reduce_dims",
@@ -84,54 +87,69 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
     return common_dtype((as_operand(tensor1, "result_type"), as_operand(tensor2, "result_type")))
 
 
-def _make_number_array(value: Any, dtype: str) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        if isinstance(value, float) and not as_dtype(dtype).is_floating_point:
-            value = int(value)
-        array = np.asarray(value).astype(dtype)
-    array.flags.writeable = False
-    return array
+def cast_to(value: Any, dtype: Any, like: Any = None, checked: str = "") -> Any:
+    """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``.
 
-
-_cached_number_array = lru_cache(maxsize=1024, typed=True)(_make_number_array)
-
-
-def _number_array(value: Any, dtype: str) -> np.ndarray:
-    """A number as an array without dimensions, read-only. 0.0 is not looked up: it is equal to -0.0."""
-    return _cached_number_array(value, dtype) if value or type(value) is int else _make_number_array(value, dtype)
-
-
-def cast_to(value: Any, dtype: Any, like: Any = None) -> Any:
-    """A tensor or number as a tensor of an element type; a number becomes one of the interpreter of ``like``."""
+    checked: the name of a function that takes no number outside the range of the type, which raises UsageError then;
+    by default integers keep their low bits.
+    """
     if isinstance(value, bool | int | float):
-        return like.interpreter.scalar(_number_array(value, str(dtype)))
+        if checked:
+            check_number(value, dtype, checked)
+        return like.interpreter.scalar(number_array(value, str(dtype)))
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
 
 
-def promote(name: str, *operands: Any, dtype: Any = None) -> list[Any]:
+def element_of(value: Any, like: Any, name: str) -> Any:
+    """The number that a function writes into a tensor, as a tensor without dimensions of its element type; ``value``
+    may be a tensor without dimensions, too.
+
+    Raises UsageError for another value, and for one outside the range of the type, where it is operand.
+    """
+    operand = as_operand(value, name)
+    if isinstance(operand, bool | int | float):
+        return cast_to(operand, like.dtype, like, checked=name)
+    if operand.ndim:
+        raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(operand.shape)}")
+    is_readable = type(operand) is Tensor and operand.interpreter.has_memory and operand.device.type == "cpu"
+    if is_readable and operand.spec.dtype != like.dtype and active_trace.get() is None:
+        check_number(operand.item(), like.dtype, name)
+    return cast_to(operand, like.dtype)
+
+
+def promote(name: str, *operands: Any, dtype: Any = None, checked: bool = False) -> list[Any]:
     """The operands as tensors of one element type: ``dtype``, or the common one. Raises UsageError where one of them is
-    no tensor and no number, and where all are numbers."""
+    no tensor and no number, where all are numbers, and with ``checked`` for a number outside the range of the type."""
     if dtype is None and len(operands) == 2:
         a, b = operands
         if type(a) is Tensor and type(b) is Tensor and a.spec.dtype == b.spec.dtype:
             return [a, b]
         # a number beside floating-point elements takes their type
         if type(a) is Tensor and (type(b) is float or type(b) is int) and a.spec.is_float:
-            return [a, a.interpreter.scalar(_number_array(b, a.spec.dtype))]
+            if checked:
+                check_number(b, a.spec.dtype, name)
+            return [a, a.interpreter.scalar(number_array(b, a.spec.dtype))]
         if type(b) is Tensor and (type(a) is float or type(a) is int) and b.spec.is_float:
-            return [b.interpreter.scalar(_number_array(a, b.spec.dtype)), b]
+            if checked:
+                check_number(a, b.spec.dtype, name)
+            return [b.interpreter.scalar(number_array(a, b.spec.dtype)), b]
     operands = tuple(as_operand(v, name) for v in operands)
     like = next((v for v in operands if not isinstance(v, bool | int | float)), None)
     if like is None:
         raise UsageError(f"{name}: expected a tensor, got {', '.join(type(v).__name__ for v in operands)}")
     target = common_dtype(operands) if dtype is None else dtype
-    return [cast_to(v, target, like) for v in operands]
+    return [cast_to(v, target, like, name if checked else "") for v in operands]
 
 
 def promote_to_float(name: str, *operands: Any) -> list[Any]:
-    """As `promote`; integers and bool become the default floating-point type."""
-    promoted = promote(name, *operands)
-    return promoted if as_dtype(str(promoted[0].dtype)).is_floating_point else [to_float(v, name) for v in promoted]
+    """As `promote`; integers and bool become the default floating-point type, each from its own type or number."""
+    if any(type(v) is Tensor and v.spec.is_float for v in operands):
+        return promote(name, *operands)
+    operands = tuple(as_operand(v, name) for v in operands)
+    if all(isinstance(v, bool | int | float) for v in operands):
+        return promote(name, *operands)  # for its error
+    target = common_dtype(operands)
+    return promote(name, *operands, dtype=target if target.is_floating_point else get_default_dtype())
 
 
 def to_float(value: Any, name: str = "") -> Any:

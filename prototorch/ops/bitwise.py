@@ -54,10 +54,12 @@ class BitwiseLeftShift(_Shift):
 
 
 class BitwiseRightShift(_Shift):
-    """a // 2 ** b; the sign bit alone remains where b is not in [0, bits of the dtype)."""
+    """a // 2 ** b; where b is not in [0, bits of the dtype) the sign bit alone remains, of an unsigned one 0."""
 
     def reference(self, xp: Any, a: Any, b: Any) -> Any:
         inside, outside, largest = self.distance(xp, a, b)
+        if xp.iinfo(a.dtype).min == 0:
+            return xp.where(outside, xp.zeros((), dtype=a.dtype), xp.bitwise_right_shift(a, inside))
         last = xp.full((), largest, dtype=b.dtype)
         return xp.bitwise_right_shift(a, xp.where(outside, last, inside))
 

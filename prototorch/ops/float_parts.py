@@ -61,6 +61,9 @@ class Fmod(BinaryOp):
     derivatives = (lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: sum_to(-g * trunc(a / b), b.shape))
 
     def reference(self, xp: Any, a: Any, b: Any) -> Any:
+        if not str(a.dtype).startswith(("float", "bfloat")):  # the smallest integer has no absolute value
+            rest = xp.remainder(a, b)
+            return xp.where((rest != 0) & ((rest < 0) ^ (a < 0)), rest - b, rest)
         rest = xp.remainder(xp.abs(a), xp.abs(b))
         return xp.where(a < 0, -rest, rest)
 

@@ -8,6 +8,7 @@ from prototorch import ops
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.operands import accepts_out, as_operand, cast_to, common_dtype, promote, promote_to_float
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.scalars import check_number, number_array
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 
@@ -18,15 +19,34 @@ def _is_float(x: Any) -> bool:
     return as_dtype(str(x.dtype)).is_floating_point
 
 
-def _scale(name: str, alpha: Any, a: Any, b: Any) -> Any:
+def _in_float32(input: Any, other: Any) -> tuple[list[Any], str] | None:
+    """A half-precision tensor and a number in float32, and the tensor's element type, which is that of the result; None
+    where they are other operands, or the number is an element of that type.
+
+    PyTorch computes such products and quotients in float32 with the number as it is: in float16 70000 is infinite.
+    """
+    tensor, number = (input, other) if type(other) in (int, float) else (other, input)
+    if type(number) not in (int, float) or str(getattr(tensor, "dtype", "")) not in ("float16", "bfloat16"):
+        return None
+    dtype = str(tensor.dtype)
+    rounded = float(number_array(number, dtype))
+    if rounded == number or number != number:
+        return None
+    return [cast_to(v, "float32", tensor) for v in (input, other)], dtype
+
+
+def _scale(name: str, alpha: Any, b: Any) -> Any:
     """b * alpha, where a result of the common element type can take it."""
-    if alpha == 1:
+    if type(alpha) is int and alpha == 1:
         return b
-    if isinstance(alpha, float) and not _is_float(b):
-        raise UsageError(f"{name}: alpha={alpha} must be an integer for elements of type {b.dtype}")
-    if isinstance(alpha, bool) and str(b.dtype) != "bool":
-        raise UsageError(f"{name}: alpha={alpha} is bool, and the elements are {b.dtype}")
-    return ops.multiply(b, cast_to(alpha.item() if hasattr(alpha, "item") else alpha, b.dtype, b))
+    factor = alpha.item() if hasattr(alpha, "item") else alpha
+    if isinstance(factor, float) and not _is_float(b):
+        raise UsageError(f"{name}: alpha={factor} must be an integer for elements of type {b.dtype}")
+    if isinstance(factor, bool) and str(b.dtype) != "bool":
+        raise UsageError(f"{name}: alpha={factor} is bool, and the elements are {b.dtype}")
+    if str(b.dtype) == "bool":
+        return b if factor else ops.logical_xor(b, b)
+    return ops.multiply(b, cast_to(factor, b.dtype, b, checked=name))
 
 
 @tensor_function(in_place=True)
@@ -34,9 +54,8 @@ def _scale(name: str, alpha: Any, a: Any, b: Any) -> Any:
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other (torch.add)."""
     a, b = promote("add", input, other)
-    if str(a.dtype) == "bool":
-        return ops.logical_or(a, b if alpha else ops.logical_xor(b, b))
-    return ops.add(a, _scale("add", alpha, a, b))
+    b = _scale("add", alpha, b)
+    return ops.logical_or(a, b) if str(a.dtype) == "bool" else ops.add(a, b)
 
 
 @tensor_function(in_place=True, aliases=("subtract",))
@@ -47,7 +66,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
         if str(getattr(value, "dtype", "")) == "bool" or isinstance(value, bool):
             raise UsageError("sub: - is not defined for bool operands; use ^ or logical_xor, or cast them")
     a, b = promote("sub", input, other)
-    return ops.subtract(a, _scale("sub", alpha, a, b))
+    return ops.subtract(a, _scale("sub", alpha, b))
 
 
 @tensor_function
@@ -60,6 +79,9 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 @accepts_out
 def mul(input: Any, other: Any) -> Any:
     """input * other (torch.mul)."""
+    wide = _in_float32(input, other)
+    if wide is not None:
+        return cast_to(ops.multiply(*wide[0]), wide[1])
     a, b = promote("mul", input, other)
     return ops.logical_and(a, b) if str(a.dtype) == "bool" else ops.multiply(a, b)
 
@@ -71,15 +93,18 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     integer part) or "floor" (the integer below), which keep integers. Raises UsageError for another one, and for a
     division of integers by 0."""
     if rounding_mode is None:
-        return ops.divide(*promote_to_float("div", input, other))
+        return true_divide(input, other)
     if rounding_mode == "floor":
         return floor_divide(input, other)
     if rounding_mode != "trunc":
         raise UsageError(f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r:.40}")
+    wide = _in_float32(input, other) if type(other) in (int, float) else None
+    if wide is not None:
+        return cast_to(ops.trunc(ops.divide(*wide[0])), wide[1])
     a, b = _numbers("div", input, other)
     if _is_float(a):
         return ops.trunc(ops.divide(a, b))
-    _refuse_zero("div", b)
+    _refuse_zero("div", b, other)
     return ops.floor_divide(ops.subtract(a, ops.fmod(a, b)), b)
 
 
@@ -91,8 +116,14 @@ def _numbers(name: str, input: Any, other: Any) -> list[Any]:
     return [a, b]
 
 
-def _refuse_zero(name: str, b: Any) -> None:
-    if hasattr(b.interpreter, "backend") and bool((b.numpy() == 0).any()):
+def _refuse_zero(name: str, b: Any, other: Any) -> None:
+    """Raises UsageError where a divisor is 0 in its integer type, as 256 is in uint8; a compiled function knows that of
+    numbers alone."""
+    if isinstance(other, bool | int | float):
+        is_zero = not number_array(other, str(b.dtype))
+    else:
+        is_zero = hasattr(b.interpreter, "backend") and bool((b.numpy() == 0).any())
+    if is_zero:
         raise UsageError(f"{name}: division of integers by 0")
 
 
@@ -100,16 +131,22 @@ def _refuse_zero(name: str, b: Any) -> None:
 @accepts_out
 def true_divide(input: Any, other: Any) -> Any:
     """input / other (torch.true_divide)."""
-    return ops.divide(*promote_to_float("true_divide", input, other))
+    wide = _in_float32(input, other)
+    if wide is not None:
+        return cast_to(ops.divide(*wide[0]), wide[1])
+    return ops.divide(*promote_to_float("div", input, other))
 
 
 @tensor_function(in_place=True)
 @accepts_out
 def floor_divide(input: Any, other: Any) -> Any:
     """The integer below input / other, which has no gradient (torch.floor_divide)."""
+    wide = _in_float32(input, other) if type(other) in (int, float) else None
+    if wide is not None:
+        return cast_to(ops.floor_divide(*wide[0]), wide[1])
     a, b = _numbers("floor_divide", input, other)
     if not _is_float(a):
-        _refuse_zero("floor_divide", b)
+        _refuse_zero("floor_divide", b, other)
     return ops.floor_divide(a, b)
 
 
@@ -119,7 +156,7 @@ def remainder(input: Any, other: Any) -> Any:
     """The remainder of `floor_divide`, with the divisor's sign as Python's % (torch.remainder)."""
     a, b = _numbers("remainder", input, other)
     if not _is_float(a):
-        _refuse_zero("remainder", b)
+        _refuse_zero("remainder", b, other)
     return ops.remainder(a, b)
 
 
@@ -129,7 +166,7 @@ def fmod(input: Any, other: Any) -> Any:
     """The remainder of a division that rounds towards 0, with the dividend's sign as C's fmod (torch.fmod)."""
     a, b = _numbers("fmod", input, other)
     if not _is_float(a):
-        _refuse_zero("fmod", b)
+        _refuse_zero("fmod", b, other)
     return ops.fmod(a, b)
 
 
@@ -137,13 +174,16 @@ def fmod(input: Any, other: Any) -> Any:
 @accepts_out
 def pow(input: Any, exponent: Any) -> Any:
     """input to the power of exponent (torch.pow). Raises UsageError for integers to a negative integer."""
-    if type(input) is Tensor and input.spec.is_float and (type(exponent) is float or type(exponent) is int):
+    is_wide = type(input) is Tensor and input.spec.dtype in ("float32", "float64")
+    if is_wide and (type(exponent) is float or type(exponent) is int):
         return _number_power(input, float(exponent))
     base, power = as_operand(input, "pow"), as_operand(exponent, "pow")
     if isinstance(power, bool | int | float) and not isinstance(base, bool | int | float):
         dtype = common_dtype((base, power))
         if not dtype.is_floating_point and power < 0:
             raise UsageError(f"pow: integers to the negative integer power {power} are no integers; cast them to float")
+        if dtype not in ("float32", "float64"):
+            check_number(power, dtype, "pow")
         return _number_power(cast_to(base, dtype), float(power) if dtype.is_floating_point else int(power))
     a, b = promote("pow", base, power)
     if str(a.dtype) == "bool":

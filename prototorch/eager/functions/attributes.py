@@ -105,5 +105,5 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Any:
     other tensors than matrices."""
     if wrap or self.ndim != 2:
         raise UsageError(f"fill_diagonal_: expected a matrix and wrap=False, got shape {list(self.shape)}, wrap={wrap}")
-    self.diagonal().copy_(cast_to(fill_value, self.dtype, self))
+    self.diagonal().copy_(cast_to(fill_value, self.dtype, self, checked="fill_diagonal_"))
     return self

@@ -10,6 +10,7 @@ from prototorch import ops
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.operands import accepts_out, cast_to, promote, promote_to_float
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.scalars import check_operand
 from prototorch.errors import UsageError
 
 __all__ = ["clamp", "maximum", "minimum"]
@@ -79,11 +80,12 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise UsageError("clamp: expected min, max or both, got neither")
-    x, *operands = promote("clamp", input, *bounds)
-    if str(x.dtype) == "bool":
-        raise UsageError("clamp: not defined for bool elements")
+    x, *operands = promote("clamp", input, *bounds, checked=True)
     low = operands[0] if min is not None else None
     high = operands[-1] if max is not None else None
+    if str(x.dtype) == "bool":
+        x = x if low is None else ops.logical_or(x, low)
+        return x if high is None else ops.logical_and(x, high)
     x = x if low is None else ops.maximum(x, low)
     return x if high is None else ops.minimum(x, high)
 
@@ -92,16 +94,14 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 @accepts_out
 def clamp_min(input: Any, min: Any) -> Any:
     """Elements that are at least ``min``, a number or a tensor (torch.clamp_min)."""
-    a, b = promote("clamp_min", input, min)
-    return ops.logical_or(a, b) if str(a.dtype) == "bool" else clamp(a, min=b)
+    return clamp(input, min=min)
 
 
 @tensor_function(in_place=True)
 @accepts_out
 def clamp_max(input: Any, max: Any) -> Any:
     """Elements that are at most ``max``, a number or a tensor (torch.clamp_max)."""
-    a, b = promote("clamp_max", input, max)
-    return ops.logical_and(a, b) if str(a.dtype) == "bool" else clamp(a, max=b)
+    return clamp(input, max=max)
 
 
 def _logaddexp2(a: Any, b: Any) -> Any:
@@ -173,9 +173,10 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     types = {str(v.dtype) for v in (input, end, weight) if hasattr(v, "dtype")}
     if len(types) != 1 or not hasattr(end, "dtype"):
         raise UsageError(f"lerp: expected tensors of one element type, got {', '.join(sorted(types)) or 'numbers'}")
+    if not _is_float(input):
+        raise UsageError(f"lerp: expected floating-point elements, got {input.dtype}")
+    check_operand(weight, input.dtype, "lerp")
     a, b, w = promote("lerp", input, end, weight)
-    if not _is_float(a):
-        raise UsageError(f"lerp: expected floating-point elements, got {a.dtype}")
     gap = ops.subtract(b, a)
     near = ops.add(a, ops.multiply(w, gap))
     far = ops.subtract(b, ops.multiply(gap, 1.0 - w))
@@ -187,6 +188,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2 (torch.addcmul)."""
     x, a, b = promote("addcmul", input, tensor1, tensor2)
+    check_operand(value, x.dtype, "addcmul")
     product = ops.multiply(a, b)
     return ops.add(x, product if value == 1 else ops.multiply(product, cast_to(value, x.dtype, x)))
 
@@ -198,4 +200,5 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     x, a, b = promote("addcdiv", input, tensor1, tensor2)
     if not _is_float(promote("addcdiv", tensor1, tensor2)[0]):
         raise UsageError("addcdiv: a division of integers is not defined; cast the tensors to a floating-point type")
+    check_operand(value, x.dtype, "addcdiv")
     return ops.add(x, ops.divide(a if value == 1 else ops.multiply(a, cast_to(value, x.dtype, x)), b))

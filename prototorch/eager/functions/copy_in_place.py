@@ -6,9 +6,8 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.in_place import assign
-from prototorch.eager.operands import as_operand, cast_to
+from prototorch.eager.operands import as_operand, cast_to, element_of
 from prototorch.eager.registry import tensor_function, tensor_method
-from prototorch.errors import ShapeError
 
 __all__ = ["fill"]
 
@@ -20,31 +19,22 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     _ = non_blocking
     value = as_operand(src, "copy_")
     if isinstance(value, bool | int | float):
-        value = cast_to(value, self.dtype, self)
+        value = cast_to(value, self.dtype, self, checked="copy_")
     elif value.device != self.device:
         value = value.to(self.device)
     return assign(self, value, "copy_")
 
 
-def _number(value: Any, self: Any, name: str) -> Any:
-    operand = as_operand(value, name)
-    if isinstance(operand, bool | int | float):
-        return cast_to(operand, self.dtype, self)
-    if operand.ndim:
-        raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(operand.shape)}")
-    return cast_to(operand, self.dtype)
-
-
 @tensor_method
 def fill_(self: Any, value: Any) -> Any:
     """Overwrite all elements with a number (torch.Tensor.fill_)."""
-    return assign(self, _number(value, self, "fill_"), "fill_")
+    return assign(self, element_of(value, self, "fill_"), "fill_")
 
 
 @tensor_function(method=False)
 def fill(input: Any, value: Any) -> Any:
     """A tensor of the shape of another, with all elements a number (torch.fill)."""
-    return ops.broadcast_to(_number(value, input, "fill"), shape=tuple(input.shape)).clone()
+    return ops.broadcast_to(element_of(value, input, "fill"), shape=tuple(input.shape)).clone()
 
 
 @tensor_method

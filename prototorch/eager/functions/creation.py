@@ -9,6 +9,7 @@ import numpy as np
 from prototorch.eager.dtype import as_dtype, get_default_dtype
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.scalars import check_elements
 from prototorch.eager.tensor import Tensor
 
 __all__ = ["as_array", "tensor"]
@@ -22,10 +23,13 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray:
     if isinstance(data, list | tuple) and any(isinstance(x, Tensor) for x in data):
         data = [x.numpy() if isinstance(x, Tensor) else x for x in data]
     array = np.array(data.numpy() if isinstance(data, Tensor) else data)
+    is_of_numbers = not _has_numpy_elements(data)
     if dtype is None:
-        is_python = array.dtype == np.float64 and not _has_numpy_elements(data)
-        dtype = get_default_dtype() if is_python else array.dtype
-    return array.astype(np.dtype(str(as_dtype(dtype))), copy=False)
+        dtype = get_default_dtype() if array.dtype == np.float64 and is_of_numbers else array.dtype
+    elif is_of_numbers:
+        check_elements(array, as_dtype(dtype), "tensor")
+    with np.errstate(all="ignore"):
+        return array.astype(np.dtype(str(as_dtype(dtype))), copy=False)
 
 
 def _has_numpy_elements(data: Any) -> bool:

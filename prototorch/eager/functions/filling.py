@@ -11,6 +11,7 @@ from prototorch.eager.dtype import as_dtype, dtype_of_scalar, get_default_dtype
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.operands import write_out
 from prototorch.eager.registry import tensor_function, tensor_method
+from prototorch.eager.scalars import check_number, number_array
 from prototorch.errors import UsageError
 from prototorch.spec import Spec
 
@@ -46,8 +47,8 @@ def make_filled(
     target = as_dtype(dtype) if dtype is not None else get_default_dtype() if out is None else out.dtype
     interpreter = interpreter_for(device)
     if value:
-        with np.errstate(all="ignore"):
-            filled_tensor = interpreter.constant(np.full(shape, np.asarray(value).astype(str(target))))
+        check_number(value, target, name)
+        filled_tensor = interpreter.constant(np.full(shape, number_array(value, str(target))))
     else:
         filled_tensor = interpreter.zeros(Spec(shape, str(target)))
     if out is not None:

@@ -10,7 +10,9 @@ from prototorch import ops
 from prototorch.eager.functions.views import broadcast_to, reshape
 from prototorch.eager.in_place import assign
 from prototorch.eager.index_key import IndexKey, check_broadcast, checked_shape, split_key
+from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_method
+from prototorch.eager.scalars import check_elements, check_operand
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import RangeError, UsageError
@@ -130,6 +132,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     split = split_key(self.spec.shape, key)
     flips = split.view.flips
     target = _view_of(self, split, with_flips=False)
+    is_masked = len(split.indices) == 1 and str(split.indices[0][1].dtype) == "bool"
+    if is_masked and isinstance(value, Tensor) and not value.ndim:
+        value = element_of(value, target, "x[mask] = value")
     new = _as_value(value, target)
     if split.indices:
         source = ops.flip(target, axis=flips) if flips else target
@@ -154,4 +159,9 @@ def _numeric(value: Any, target: Tensor) -> np.ndarray:
         array = np.array("")
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise UsageError(f"x[...] = value: expected a number, a tensor or an array, got {value!r:.60}")
-    return array.astype(target.spec.dtype)
+    if not isinstance(value, np.ndarray):
+        check_elements(array, target.spec.dtype, "x[...] = value")
+        if not array.ndim:
+            check_operand(array.item(), target.spec.dtype, "x[...] = value")
+    with np.errstate(all="ignore"):
+        return array.astype(target.spec.dtype)

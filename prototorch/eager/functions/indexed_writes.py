@@ -12,6 +12,7 @@ from prototorch.eager.functions.gathering import checked_index, non_negative
 from prototorch.eager.functions.getitem import from_zero, write_at
 from prototorch.eager.functions.scattering import REDUCE, check_same_dtype, neutral_element, scattered_mean
 from prototorch.eager.functions.views import broadcast_shapes, broadcast_to, flatten, reshape
+from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
@@ -40,17 +41,11 @@ def _by_index(name: str, input: Tensor, dim: int, index: Any, source: Any, reduc
 
 def _scalar(name: str, value: Any, like: Tensor) -> Tensor:
     """A number, or a tensor of no dimension, as a tensor of the type of another."""
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise ShapeError(f"{name}: value must be a number or a tensor of no dimension, got {list(value.shape)}")
-        return value if value.spec.dtype == like.spec.dtype else ops.cast(value, dtype=like.spec.dtype)
-    if not isinstance(value, bool | int | float | np.generic):
-        raise UsageError(f"{name}: value must be a number, got {value!r:.60}")
     is_whole = not like.spec.is_float and like.spec.dtype != "bool"
     if is_whole and isinstance(value, float | np.floating) and not float(value).is_integer():
         raise UsageError(f"{name}: value {value!r} is no element of dtype {like.dtype!r}")
-    scalar: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
-    return scalar
+    element: Tensor = element_of(value, like, name)
+    return element
 
 
 @tensor_function(in_place=True)

@@ -33,13 +33,17 @@ _DIRECT = {"add": ops.add, "sub": ops.subtract, "mul": ops.multiply, "eq": ops.e
            "lt": ops.less, "le": ops.less_equal, "gt": ops.greater, "ge": ops.greater_equal}  # fmt: skip
 
 
+#: half-precision elements and a number may need float32 (see `functions.arithmetic`)
+_FULL_PRECISION = ("float32", "float64")
+
+
 def _operator(name: str, swap: bool = False) -> Callable[[Any, Any], Any]:
     op = _DIRECT.get(name)
 
     def method(self: Any, other: Any) -> Any:
         kind = type(other)
         if kind is Tensor or kind is float or kind is int:
-            if op is not None and self.spec.is_float:
+            if op is not None and self.spec.dtype in _FULL_PRECISION:
                 a, b = promote(name, self, other)
                 if a.spec.is_float:
                     return op(b, a) if swap else op(a, b)

@@ -140,7 +140,7 @@ def _combine(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
         if isinstance(factor, float) and not is_float:
             raise UsageError(f"{name}: beta and alpha must be integers for integers, got {factor}")
     _check(name, input, product)
-    y = product if alpha == 1 else ops.multiply(product, cast_to(alpha, product.dtype, product))
+    y = product if alpha == 1 else ops.multiply(product, cast_to(alpha, product.dtype, product, checked="alpha"))
     shape = tuple(product.shape)
     if input.ndim > len(shape) or any(
         a not in (1, b) for a, b in zip(reversed(tuple(input.shape)), reversed(shape), strict=False)
@@ -148,7 +148,7 @@ def _combine(name: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
         raise ShapeError(f"{name}: input {list(input.shape)} does not broadcast to {list(shape)}")
     if beta == 0:
         return y
-    x = input if beta == 1 else ops.multiply(input, cast_to(beta, input.dtype, input))
+    x = input if beta == 1 else ops.multiply(input, cast_to(beta, input.dtype, input, checked="beta"))
     return ops.add(x, y)
 
 

@@ -18,6 +18,7 @@ from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.operands import cast_to, write_out
 from prototorch.eager.registry import tensor_function, tensor_method
+from prototorch.eager.scalars import check_number, element_range
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm", "uniform_elements"]
@@ -109,11 +110,17 @@ rand = _define(
 randn = _define("randn", normal_elements, "normal numbers of mean 0 and standard deviation 1")
 
 
-def _integers(name: str, bounds: tuple[Any, ...], shape: tuple[int, ...], generator: Any) -> np.ndarray:
+def _integers(name: str, bounds: tuple[Any, ...], shape: tuple[int, ...], generator: Any, dtype: str) -> np.ndarray:
+    """Integers in [low, high), all of which are elements of ``dtype``."""
     low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
     low, high = as_int(low, name, "low"), as_int(high, name, "high")
     if low >= high:
         raise UsageError(f"{name}: expected low < high, got {low} and {high}")
+    smallest, largest = element_range(dtype)
+    if low < smallest or high - 1 > largest:
+        raise UsageError(
+            f"{name}: integers in [{low}, {high}) are outside the range of {dtype} elements, {smallest} to {largest}"
+        )
     return keys_of(generator).next_generator().integers(low, high, shape, dtype="int64")
 
 
@@ -143,8 +150,9 @@ def randint(
         raise UsageError(
             "randint: expected randint(high, size) or randint(low, high, size), with a size such as (2, 3)"
         )
-    array = _integers("randint", bounds, as_shape((size,), "randint"), generator)
-    y = cast_to(interpreter_for(device).constant(array), dtype or (out.dtype if out is not None else "int64"))
+    target = as_dtype(dtype or (out.dtype if out is not None else "int64"))
+    array = _integers("randint", bounds, as_shape((size,), "randint"), generator, target)
+    y = cast_to(interpreter_for(device).constant(array), target)
     return _finish(y, "randint", out, requires_grad)
 
 
@@ -181,6 +189,8 @@ def randperm(
     count = as_int(n, "randperm", "n")
     if count < 0:
         raise UsageError(f"randperm: n must not be negative, got {count}")
+    if count:
+        check_number(count - 1, dtype or "int64", "randperm")
     array = keys_of(generator).next_generator().permutation(count)
     y = cast_to(interpreter_for(device).constant(array), dtype or (out.dtype if out is not None else "int64"))
     return _finish(y, "randperm", out, requires_grad)
@@ -348,7 +358,7 @@ def random_(self: Any, from_: Any = None, to: Any = None, *, generator: Any = No
             str(self.dtype)
         )
         from_, to = 0, 2 ** (digits or min(8 * self.dtype.itemsize - 1, 62))
-    array = _integers("random_", (0 if from_ is None else from_, to), tuple(self.shape), generator)
+    array = _integers("random_", (0 if from_ is None else from_, to), tuple(self.shape), generator, self.dtype)
     return _overwrite(self, self.interpreter.constant(array), "random_")
 
 

@@ -13,6 +13,7 @@ from prototorch.eager.functions.filling import check_creation
 from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.operands import write_out
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.scalars import check_number
 from prototorch.errors import ResourceError, UsageError
 
 __all__ = ["arange", "eye", "linspace", "logspace"]
@@ -87,6 +88,8 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, dtype: Any, out: Any) -
         raise UsageError(f"{name}: the number of steps must not be negative, got {count}")
     target = as_dtype(dtype) if dtype is not None else get_default_dtype() if out is None else out.dtype
     if not target.is_floating_point:
+        for end_ in (first, last):
+            check_number(end_, target, name)
         first, last = int(first), int(last)
     half = np.arange(count, dtype="float64")
     width = (last - first) / (count - 1) if count > 1 else 0.0

@@ -10,6 +10,7 @@ from prototorch.eager.dtype import as_dtype
 from prototorch.eager.operands import accepts_out, as_operand, cast_to
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.type_info import finfo
 from prototorch.errors import UsageError
 
 __all__ = ["round"]
@@ -147,14 +148,8 @@ def nan_to_num(input: Any, nan: float | None = None, posinf: float | None = None
     x = _tensor(input, "nan_to_num")
     if not _is_float(x):
         return _copy(x)
-    largest = _largest(str(x.dtype))
+    largest = finfo(x.dtype).max
     x = ops.where(ops.isnan(x), cast_to(float(nan or 0), x.dtype, x), x)
     top = cast_to(float(largest if posinf is None else posinf), x.dtype, x)
     bottom = cast_to(float(-largest if neginf is None else neginf), x.dtype, x)
     return ops.where(ops.equal(x, _INFINITY), top, ops.where(ops.equal(x, -_INFINITY), bottom, x))
-
-
-def _largest(dtype: str) -> float:
-    return {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}.get(
-        dtype, 1.7976931348623157e308
-    )

@@ -12,6 +12,7 @@ from prototorch.eager.dims import normalize_dim
 from prototorch.eager.functions.gathering import checked_index, index_shape_fits, non_negative
 from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_to, flatten, reshape
+from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
@@ -72,8 +73,8 @@ def _scatter(name: str, input: Tensor, dim: int, index: Any, src: Any, reduce: s
 
 def _number(name: str, value: Any, like: Tensor) -> Tensor:
     if isinstance(value, bool | int | float | np.generic):
-        scalar: Tensor = like.interpreter.constant(np.asarray(value).astype(like.spec.dtype))
-        return scalar
+        element: Tensor = element_of(value, like, name)
+        return element
     raise UsageError(f"{name}: expected a tensor or a number, got {value!r:.60}")
 
 

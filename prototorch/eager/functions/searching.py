@@ -10,6 +10,7 @@ from prototorch.eager.functions.sorting import sorted_along
 from prototorch.eager.functions.views import contiguous, flatten, reshape
 from prototorch.eager.operands import accepts_out, as_operand, cast_to, common_dtype, promote
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.scalars import check_operand
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
 
@@ -69,6 +70,8 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
         raise UsageError(f"where: condition must be of dtype bool, got {condition.dtype!r}")
     operands = [as_operand(v, "where") for v in (input, other)]
     dtype = common_dtype(tuple(operands))
+    for v in operands:
+        check_operand(v, dtype, "where")
     return ops.where(condition, *(cast_to(v, dtype, condition) for v in operands))
 
 

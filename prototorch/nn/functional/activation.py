@@ -43,7 +43,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
         raise UsageError(f"hardtanh: expected min_val <= max_val, got {min_val} and {max_val}")
 
     def compute(x: Any) -> Any:
-        low, high = (cast_to(v, x.dtype, x) for v in (min_val, max_val))
+        low, high = (cast_to(v, x.dtype, x, checked="hardtanh") for v in (min_val, max_val))
         y = ops.where(ops.less_equal(x, low), low, x)
         return ops.where(ops.greater_equal(x, high), high, y)
 
@@ -151,7 +151,7 @@ def threshold(input: Any, threshold: float, value: float, inplace: bool = False)
     """x where x > threshold, else value."""
 
     def compute(x: Any) -> Any:
-        limit, other = (cast_to(v, x.dtype, x) for v in (threshold, value))
+        limit, other = (cast_to(v, x.dtype, x, checked="threshold") for v in (threshold, value))
         return ops.where(ops.less_equal(x, limit), other, x)
 
     return _finish(input, inplace, "threshold", compute)

@@ -6,6 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.registry import FUNCTIONS, tensor_function
+from prototorch.eager.scalars import check_number, number_array
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import as_tuple, check_input
 
@@ -51,12 +52,16 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     positive = [(max(a, 0), max(b, 0)) for a, b in ends]
     if not any(map(any, ends)):
         return input * 1 if input.spec.is_float else FUNCTIONS["clone"](input)
-    fill = value or 0
+    number = getattr(value, "item", None)
+    fill = number() if number is not None else value or 0
     if mode != "constant" and not input.spec.size:
         if any(n == 0 and any(pair) for n, pair in zip(input.shape, positive, strict=True)):
             raise ShapeError(f"pad: mode {mode!r} cannot fill a dimension without elements, of {list(input.shape)}")
         mode = "constant"
-    fill = float(fill) if input.spec.is_float else int(fill)
+    check_number(fill, input.dtype, "pad")
+    fill = float(fill) if input.spec.is_float else bool(fill) if input.dtype == "bool" else int(fill)
+    if not input.spec.is_float:
+        fill = number_array(fill, input.spec.dtype).item()
     y = ops.pad(input, pads=tuple(positive), mode=_MODES[mode], value=fill)
     if min(pairs) >= 0:
         return y
