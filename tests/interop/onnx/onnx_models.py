@@ -85,7 +85,7 @@ def run_imported(imported: ImportedModel, feeds: Sequence[np.ndarray]) -> list[n
     net: Net = imported.net
     model = Model(net)
     for name, array in imported.weights.items():
-        model.variables.create(name, np.ascontiguousarray(array), own=True)
+        model.variables.create(name, np.array(array, order="C"), own=True)
     model.build()
     assert set(model.variables) == set(imported.weights)
     outputs = model.predict({i.name: x for i, x in zip(net.inputs, feeds, strict=True)}, verbose=0)

@@ -11,7 +11,7 @@ import numpy as np
 from prototorch import layers
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype
+from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, net_dtype, positive_axis
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 from prototorch.interop.onnx.importer.rows import row_fields
 from prototorch.interop.onnx.op_pairs import pairs_by_op
@@ -48,7 +48,7 @@ def _softmax(b: NetBuilder, node: OnnxNode) -> Operand:
         axis = x.axis(node.get("axis", -1))
         return b.add(kind(axis=-1 if axis == len(x.dims) else axis), x)
     # before opset 13: along all dimensions from the axis on, taken as one
-    axis = node.get("axis", 1) % x.ndim
+    axis = positive_axis(node.get("axis", 1), x.ndim)
     if x.batch_axis is not None and x.batch_axis >= axis:
         raise NoLayerError("it works along the batch dimension, in which samples are independent")
     tail = [int(n) for n in x.shape[axis:]]
@@ -125,6 +125,8 @@ def _cast(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("CastLike")
 def _cast_like(b: NetBuilder, node: OnnxNode) -> Operand:
     x, like = node.required(0), node.required(1)
+    if like.dtype.startswith("float8"):
+        raise NoLayerError("a conversion to floats of 8 bits has no layer")
     if isinstance(x, KnownArray):
         return x if x.array.dtype == object else replace(x, array=x.array.astype(like.dtype))
     return cast(b, x, net_dtype(like.dtype))

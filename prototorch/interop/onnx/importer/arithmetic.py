@@ -94,6 +94,6 @@ def _power(b: NetBuilder, node: OnnxNode) -> Operand:
 
 @imports("Mod")
 def _mod(b: NetBuilder, node: OnnxNode) -> Operand:
-    if node.get("fmod", 0):
+    if node.flag("fmod", 0):
         raise NoLayerError("a remainder with the dividend's sign (fmod) has no layer")
     return b.add(layers.Mod(), *b.aligned([node.required(0), node.required(1)]))

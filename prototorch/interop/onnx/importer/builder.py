@@ -53,6 +53,7 @@ class NetBuilder:
         self.names = LayerNames()
         self.reads: dict[str, int] = {}
         self.fixed_batch: int | None = None
+        self.element_types: dict[str, str] = {}  # ONNX' types of the graph's inputs
         self.current: OnnxNode | None = None
         self._first_name_taken = False
         self._number: dict[str, int] = {}

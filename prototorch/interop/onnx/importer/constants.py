@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray
+from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray, positive_axis
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.interop.onnx.importer.rows import row_evaluator
 from prototorch.interop.onnx.op_pairs import pairs_by_op, reductions_by_our_op
@@ -159,7 +159,7 @@ def _is_nan(node: OnnxNode, arrays: Any) -> Any:
 
 @_evaluates("Mod")
 def _mod(node: OnnxNode, arrays: Any) -> Any:
-    return np.fmod(*arrays) if node.get("fmod", 0) else arrays[0] % arrays[1]
+    return np.fmod(*arrays) if node.flag("fmod", 0) else arrays[0] % arrays[1]
 
 
 @_evaluates("Clip")
@@ -297,14 +297,15 @@ def _squeeze(node: OnnxNode, arrays: Any) -> Any:
 @_evaluates("Reshape")
 def _reshape(node: OnnxNode, arrays: Any) -> Any:
     shape = node.parameter("shape", 1)
-    zero = node.get("allowzero", 0)
+    zero = node.flag("allowzero", 0)
     return arrays[0].reshape([arrays[0].shape[i] if n == 0 and not zero else n for i, n in enumerate(shape)])
 
 
 @_evaluates("Flatten")
 def _flatten(node: OnnxNode, arrays: Any) -> Any:
-    axis = node.get("axis", 1)
-    return arrays[0].reshape(prod(arrays[0].shape[:axis]), -1)
+    axis, ndim = node.get("axis", 1), arrays[0].ndim
+    axis = ndim if axis == ndim else positive_axis(axis, ndim)
+    return arrays[0].reshape(prod(arrays[0].shape[:axis]), prod(arrays[0].shape[axis:]))
 
 
 @_evaluates("Transpose")
@@ -340,7 +341,7 @@ def _pad(node: OnnxNode, arrays: Any) -> Any:
 
 @_evaluates("CumSum")
 def _cumsum(node: OnnxNode, arrays: Any) -> Any:
-    if node.get("exclusive", 0) or node.get("reverse", 0):
+    if node.flag("exclusive", 0) or node.flag("reverse", 0):
         raise NoLayerError("this sum of a constant is not computed")
     return np.cumsum(arrays[0], axis=int(arrays[1].item()), dtype=arrays[0].dtype)
 
@@ -353,7 +354,7 @@ def _nonzero(node: OnnxNode, arrays: Any) -> Any:
 @_evaluates("Trilu")
 def _trilu(node: OnnxNode, arrays: Any) -> Any:
     k = int(arrays[1].item()) if len(arrays) > 1 and arrays[1] is not None else 0
-    return np.triu(arrays[0], k) if node.get("upper", 1) else np.tril(arrays[0], k)
+    return np.triu(arrays[0], k) if node.flag("upper", 1) else np.tril(arrays[0], k)
 
 
 @_evaluates("ScatterND")
@@ -368,10 +369,10 @@ def _scatter_nd(node: OnnxNode, arrays: Any) -> Any:
 @_evaluates(*(pair.name for pair in reductions_by_our_op().values()))
 def _reduce(node: OnnxNode, arrays: Any) -> Any:
     axes = node.parameter("axes", 1)
-    if not axes and node.get("noop_with_empty_axes", 0):
+    if not axes and node.flag("noop_with_empty_axes", 0):
         return arrays[0]
     function: Any = getattr(np, pairs_by_op()[node.op].our_op)
-    result = function(arrays[0], axis=tuple(axes) if axes else None, keepdims=bool(node.get("keepdims", 1)))
+    result = function(arrays[0], axis=tuple(axes) if axes else None, keepdims=node.flag("keepdims", 1))
     return result if arrays[0].dtype == object else np.asarray(result).astype(arrays[0].dtype)
 
 

@@ -75,8 +75,9 @@ def _padded(b: NetBuilder, x: NetValue, padding: str | Pads) -> tuple[NetValue, 
 def _conv(b: NetBuilder, node: OnnxNode) -> Operand:
     x, rank, kind = _image(node)
     kernel, bias = node.weight(1, "W"), node.constant(2, "B")
-    if kernel.ndim != rank + 2:
-        raise NoLayerError(f"weights of shape {list(kernel.shape)} for {rank} dimensions")
+    if kernel.ndim != rank + 2 or list(node.get("kernel_shape", kernel.shape[2:])) != list(kernel.shape[2:]):
+        stated = f" and kernel_shape {node.get('kernel_shape')}" if node.get("kernel_shape") else ""
+        raise NoLayerError(f"weights of shape {list(kernel.shape)}{stated} for {rank} dimensions")
     size = list(kernel.shape[2:])
     strides, dilations, groups = _sizes(node, "strides", rank), _sizes(node, "dilations", rank), node.get("group", 1)
     x, padding = _padded(b, x, _padding(node, x.dims[1:], size, strides, dilations))
@@ -99,8 +100,9 @@ def _conv(b: NetBuilder, node: OnnxNode) -> Operand:
 def _conv_transpose(b: NetBuilder, node: OnnxNode) -> Operand:
     x, rank, kind = _image(node)
     kernel, bias = node.weight(1, "W"), node.constant(2, "B")
-    if kernel.ndim != rank + 2:
-        raise NoLayerError(f"weights of shape {list(kernel.shape)} for {rank} dimensions")
+    if kernel.ndim != rank + 2 or list(node.get("kernel_shape", kernel.shape[2:])) != list(kernel.shape[2:]):
+        stated = f" and kernel_shape {node.get('kernel_shape')}" if node.get("kernel_shape") else ""
+        raise NoLayerError(f"weights of shape {list(kernel.shape)}{stated} for {rank} dimensions")
     size, groups = list(kernel.shape[2:]), node.get("group", 1)
     strides, dilations = _sizes(node, "strides", rank), _sizes(node, "dilations", rank)
     extra = list(node.get("output_padding", [0] * rank))
@@ -146,8 +148,9 @@ def _pool_fields(b: NetBuilder, node: OnnxNode, x: NetValue, rank: int) -> tuple
     kernel = _sizes(node, "kernel_shape", rank)
     strides, dilations = _sizes(node, "strides", rank), _sizes(node, "dilations", rank)
     padding = _padding(node, x.dims[1:], kernel, strides, dilations)
-    x, padding = _padded(b, x, padding)
-    fields = {"pool_size": kernel, "strides": strides, "padding": padding, "ceil_mode": bool(node.get("ceil_mode", 0))}
+    if not isinstance(padding, str) and min(n for pair in padding for n in pair) < 0:
+        raise NoLayerError(f"pads {padding} of a pooling are negative")
+    fields = {"pool_size": kernel, "strides": strides, "padding": padding, "ceil_mode": node.flag("ceil_mode", 0)}
     return x, fields, dilations
 
 
@@ -181,7 +184,7 @@ def _max_pool(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("AveragePool")
 def _average_pool(b: NetBuilder, node: OnnxNode) -> Operand:
     x, rank, kind = _image(node)
-    included = bool(node.get("count_include_pad", 0))
+    included = node.flag("count_include_pad", 0)
     x, fields, dilations = _pool_fields(b, node, x, rank)
     if max(dilations) > 1:
         raise NoLayerError("pooling with dilations has no layer")

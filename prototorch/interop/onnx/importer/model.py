@@ -74,6 +74,7 @@ def import_graph(
     inputs = _declare_inputs(file, builder, values, input_shapes or {}, fixed_inputs or {}, batch_axis)
     runner = NodeRunner(file, builder, values)
     results = runner.run()
+    _check_output_types(file, runner.element_types)
     outputs = _outputs(file, builder, results, list(inputs.values()))
     net, weights = _live_part(file, builder, outputs)
     model = ImportedModel(net, weights, tuple(builder.notes), builder.original_names, _classes(file))
@@ -120,11 +121,12 @@ def _declare_inputs(
     sizes_of_batch: list[int | str] = []
     for value in declared:
         dims, dtype = _input_type(file, value)
+        builder.element_types[value.name] = dtype
         if value.name in fixed:
             values[value.name] = _fixed_input(value.name, fixed[value.name], dims, dtype)
             continue
         default = batch_axis.get(value.name, 0) if isinstance(batch_axis, Mapping) else batch_axis
-        axis = None if default is None else _batch_axis(value.name, dims, batch_name, default)
+        axis = None if default is None else _batch_axis(file, value.name, dims, batch_name, default)
         if axis is not None:
             sizes_of_batch.append(dims[axis])
         others = [n for i, n in enumerate(dims) if i != axis]
@@ -193,11 +195,11 @@ def _batch_name(declared: Sequence[Any]) -> str | None:
     return None
 
 
-def _batch_axis(name: str, dims: Sequence[int | str], batch_name: str | None, default: int) -> int:
+def _batch_axis(file: OnnxFile, name: str, dims: Sequence[int | str], batch_name: str | None, default: int) -> int:
     if len(dims) <= default:
         raise ModelFileError(
-            f"the input {name!r} has the shape {_format(dims)}, without the batch: give it by fixed_inputs "
-            f"(--fixed-input {name}=NUMBER)"
+            f"{file.path}: the input {name!r} has the shape {_format(dims)}, without the batch: give it by "
+            f"fixed_inputs (--fixed-input {name}=NUMBER)"
         )
     return dims.index(batch_name) if batch_name and batch_name in dims else default
 
@@ -282,6 +284,19 @@ def _check_output_shape(file: OnnxFile, declared: Any, operand: Operand, batch: 
             f"{_format(['' if n is None else n for n in sizes])}, but the net gives {_format(shape)}"
             f"{fixed_batch_hint(batch)}"
         )
+
+
+def _check_output_types(file: OnnxFile, element_types: Mapping[str, str]) -> None:
+    """Raises ModelFileError for an output that is declared with elements of another type than it has."""
+    for declared in file.graph.output:
+        number = declared.type.tensor_type.elem_type
+        stated = ELEMENT_TYPES.get(number, f"type {number}") if number else ""
+        dtype = element_types.get(declared.name)
+        if stated and dtype and stated != dtype:
+            raise ModelFileError(
+                f"{file.path}: the output {declared.name[:80]!r} is declared as {stated}, but the graph computes "
+                f"{dtype}"
+            )
 
 
 def _live_part(file: OnnxFile, builder: NetBuilder, outputs: Sequence[NetValue]) -> tuple[Net, dict[str, np.ndarray]]:

@@ -11,7 +11,15 @@ from prototorch.interop.onnx.importer.batch_place import fixed_shape
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.constants import integer_array, onnx_slice
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, KnownArray, NetValue, Operand, format_shape
+from prototorch.interop.onnx.importer.operands import (
+    BatchSize,
+    KnownArray,
+    NetValue,
+    Operand,
+    format_shape,
+    positive_axes,
+    positive_axis,
+)
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 
 __all__: list[str] = []
@@ -33,8 +41,8 @@ def _size(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("Reshape")
 def _reshape(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    shape = node.get("shape") or node.weight(1, "shape").integers()
-    if not node.get("allowzero", 0):
+    shape = node.get("shape") or node.integers(1, "shape")
+    if not node.flag("allowzero", 0):
         if any(not isinstance(n, BatchSize) and n == 0 and i >= x.ndim for i, n in enumerate(shape)):
             raise NoLayerError(
                 f"a reshape keeps a dimension that its input of shape {format_shape(x.shape)} does not have"
@@ -47,7 +55,7 @@ def _reshape(b: NetBuilder, node: OnnxNode) -> Operand:
 def _flatten(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     axis = node.get("axis", 1)
-    axis += x.ndim if axis < 0 else 0
+    axis = x.ndim if axis == x.ndim else positive_axis(axis, x.ndim)  # all dimensions may be before it
     before: Any = 1
     for n in x.shape[:axis]:
         before = n * before
@@ -66,7 +74,7 @@ def _squeeze(b: NetBuilder, node: OnnxNode) -> Operand:
     if axes is None:
         places = {i for i, n in enumerate(x.shape) if not isinstance(n, BatchSize) and n == 1}
     else:
-        places = {a % x.ndim for a in axes}
+        places = set(positive_axes(axes, x.ndim))
     if x.batch_axis in places:
         raise NoLayerError("it removes the batch dimension")
     if any(x.shape[i] != 1 for i in places):
@@ -78,8 +86,10 @@ def _squeeze(b: NetBuilder, node: OnnxNode) -> Operand:
 def _unsqueeze(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     axes = node.parameter("axes", 1)
+    if axes is None:
+        raise NoLayerError("its axes are missing")
     ndim = x.ndim + len(axes)
-    places = {a % ndim for a in axes}
+    places = positive_axes(axes, ndim)
     rest = iter(x.shape)
     return b.reshape(x, [1 if i in places else next(rest) for i in range(ndim)])
 
@@ -113,10 +123,9 @@ def _expanded(b: NetBuilder, constant: KnownArray, like: NetValue) -> NetValue:
     array, axis = constant.array, like.batch_axis
     if axis is None:
         return b.parameter(constant, like)
-    if array.shape[axis] != 1:
-        if array.shape[axis] != b.fixed_batch or not (array == np.take(array, [0], axis)).all():
-            raise NoLayerError("it joins samples with constants, one for each sample")
-        array = np.take(array, [0], axis)
+    if array.shape[axis] != b.fixed_batch or not (array == np.take(array, [0], axis)).all():
+        raise NoLayerError("it joins samples with constants, one for each sample")
+    array = np.take(array, [0], axis)
     if like.extra:
         raise NoLayerError("it joins constants with values whose batch dimension is joined with others")
     shape = [n for i, n in enumerate(array.shape) if i != axis]
@@ -129,10 +138,13 @@ def _slice(b: NetBuilder, node: OnnxNode) -> Operand:
     if node.version < 10:
         starts, ends, axes, steps = node.get("starts"), node.get("ends"), node.get("axes"), None
     else:
-        starts, ends = (node.weight(i, n).integers() for i, n in ((1, "starts"), (2, "ends")))
+        starts, ends = (node.integers(i, n) for i, n in ((1, "starts"), (2, "ends")))
         axes, steps = node.parameter("axes", 3), node.parameter("steps", 4)
-    axes = axes or list(range(len(starts)))
-    steps = steps or [1] * len(starts)
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise NoLayerError(f"it has {len(starts)} starts, {len(ends)} ends, {len(axes)} axes and {len(steps)} steps")
+    axes = positive_axes(axes, x.ndim)
     bounds: dict[int, slice] = {}
     for start, stop, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = x.shape[axis]
@@ -169,6 +181,8 @@ def _split(b: NetBuilder, node: OnnxNode) -> Operand:
     if sizes is None:
         part = -(-total // count)
         sizes = [part] * (count - 1) + [total - part * (count - 1)]
+    if node.get("num_outputs", count) != count:
+        raise NoLayerError(f"its attribute num_outputs is {node.get('num_outputs')}, and it has {count} outputs")
     if sum(sizes) != total or len(sizes) != count or min(sizes) < 1:
         raise NoLayerError(f"it splits {total} elements into {list(sizes)[:8]}")
     if count == 1:
@@ -196,13 +210,13 @@ def _gather(b: NetBuilder, node: OnnxNode) -> Operand:
     rows_of_data = b.add(b.make(layers.Take, indices=picked, axis=axis), data)
     if indices.ndim == 1:
         return rows_of_data
-    place = node.get("axis", 0) % data.ndim
+    place = positive_axis(node.get("axis", 0), data.ndim)
     return b.reshape(rows_of_data, [*data.shape[:place], *indices.shape, *data.shape[place + 1 :]])
 
 
 def _lookup(b: NetBuilder, node: OnnxNode, table: KnownArray, indices: NetValue) -> Operand:
     """Rows of a constant table."""
-    if node.get("axis", 0) % max(table.ndim, 1) != 0 or table.ndim < 1:
+    if table.ndim < 1 or positive_axis(node.get("axis", 0), table.ndim) != 0:
         raise NoLayerError("it picks columns of a constant by computed indices")
     rest = table.shape[1:]
     flat = KnownArray(np.ascontiguousarray(table.array).reshape(table.shape[0], -1), table.name)
@@ -218,6 +232,10 @@ def _gather_elements(b: NetBuilder, node: OnnxNode) -> Operand:
     data, indices = node.required(0), node.required(1)
     first = data if isinstance(data, NetValue) else node.value(1)
     axis = first.axis(node.get("axis", 0))
+    for i, (n, m) in enumerate(zip(data.shape, indices.shape, strict=True)):
+        if n != m and i not in (positive_axis(node.get("axis", 0), data.ndim), first.batch_axis):
+            shapes = f"{format_shape(data.shape)} by {format_shape(indices.shape)}"
+            raise NoLayerError(f"it picks from {shapes}, whose other sizes differ")
     values = [v if isinstance(v, NetValue) else _expanded(b, v, first) for v in (data, indices)]
     return b.add(b.make(layers.TakeAlongAxis, axis=axis), *values)
 
@@ -225,7 +243,7 @@ def _gather_elements(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("Expand")
 def _expand(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    target_shape = node.weight(1, "shape").integers()
+    target_shape = node.integers(1, "shape")
     ndim = max(x.ndim, len(target_shape))
     target = [*[1] * (ndim - len(target_shape)), *target_shape]
     have = [*[1] * (ndim - x.ndim), *x.shape]
@@ -238,6 +256,8 @@ def _expand(b: NetBuilder, node: OnnxNode) -> Operand:
             continue
         if isinstance(t, BatchSize):
             raise NoLayerError("it repeats a value along a second batch dimension")
+        if 1 not in (n, t) and n != t:
+            raise NoLayerError(f"{format_shape(x.shape)} does not broadcast to {format_shape(target)}")
         sizes.append(int(n) if t == 1 else int(t))
     if tuple(sizes) == lifted.others:
         return lifted
@@ -248,7 +268,7 @@ def _expand(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("Tile")
 def _tile(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    repeats = node.weight(1, "repeats").ints()
+    repeats = [int(n) for n in node.integers(1, "repeats")]
     if len(repeats) != x.ndim or min(repeats) < 1:
         raise NoLayerError(f"repeats {repeats[:8]} do not fit {x.ndim} dimensions")
     if x.batch_axis is not None and repeats[x.batch_axis] != 1:
@@ -260,11 +280,11 @@ def _tile(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("Pad")
 def _pad(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    pads = list(node.get("pads") or node.get("paddings") or node.weight(1, "pads").ints())
+    pads = list(node.get("pads") or node.get("paddings") or [int(n) for n in node.integers(1, "pads")])
     number = node.constant(2, "constant_value") if node.version >= 11 else None
     value = node.get("value", 0.0) if node.version < 11 else 0.0 if number is None else number.scalar()
-    axes = (node.constant(3).ints() if node.arg(3) is not None else None) if node.version >= 18 else None  # type: ignore[union-attr]
-    places = [a % x.ndim for a in axes] if axes is not None else list(range(x.ndim))
+    axes = node.parameter("axes", 3) if node.version >= 18 else None
+    places = positive_axes(axes, x.ndim) if axes is not None else list(range(x.ndim))
     if len(pads) != 2 * len(places):
         raise NoLayerError(f"pads {pads[:12]} do not fit {len(places)} dimensions")
     pairs = [[0, 0] for _ in x.dims]
@@ -294,6 +314,8 @@ def _pad(b: NetBuilder, node: OnnxNode) -> Operand:
 @imports("DepthToSpace", "SpaceToDepth")
 def _depth_space(b: NetBuilder, node: OnnxNode) -> Operand:
     fields: dict[str, Any] = {"block_size": node.get("blocksize")}
+    if node.op == "SpaceToDepth" and node.get("mode", "DCR") != "DCR":
+        raise NoLayerError(f"the mode {node.get('mode')!r:.40} of SpaceToDepth has no layer")
     if node.op == "DepthToSpace":
         fields["order"] = {"DCR": "depth_first", "CRD": "channels_first"}[node.get("mode", "DCR")]
     kind = layers.DepthToSpace if node.op == "DepthToSpace" else layers.SpaceToDepth
@@ -307,6 +329,6 @@ def _trilu(b: NetBuilder, node: OnnxNode) -> Operand:
     rows, columns = (x.dims[a - 1] for a in x.axes([-2, -1]))
     ones = np.ones((rows, columns), bool)
     k = 0 if number is None else int(number.scalar())
-    mask = np.triu(ones, k) if node.get("upper", 1) else np.tril(ones, k)
+    mask = np.triu(ones, k) if node.flag("upper", 1) else np.tril(ones, k)
     zero = np.zeros((), x.dtype)
     return b.add(layers.Where(), *b.aligned([KnownArray(mask), x, KnownArray(zero)]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.interop.onnx.importer.operands import KnownArray, NetValue, Operand, format_shape
+from prototorch.interop.onnx.importer.operands import Dim, KnownArray, NetValue, Operand, format_shape
 from prototorch.interop.onnx.importer.registry import NoLayerError
 
 __all__ = ["OnnxNode", "read_attributes"]
@@ -32,6 +32,13 @@ class OnnxNode:
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute, or the default."""
         return self.attributes.get(name, default)
+
+    def flag(self, name: str, default: int) -> bool:
+        """An attribute that is 0 or 1. Raises NoLayerError for another number, which runtimes read differently."""
+        value = self.get(name, default)
+        if value not in (0, 1):
+            raise NoLayerError(f"its attribute {name} is {value}; expected 0 or 1")
+        return bool(value)
 
     def arg(self, number: int) -> Operand | None:
         """An input, None where it is left out."""
@@ -79,7 +86,18 @@ class OnnxNode:
         if name in self.attributes:
             return self.attributes[name]
         constant = self.constant(number, name)
-        return default if constant is None else constant.ints()
+        if constant is None:
+            return default
+        return [int(n) for n in self._elements(constant, number, name)]
+
+    def integers(self, number: int, what: str) -> list[Dim]:
+        """The elements of an input that must be a known list of integers."""
+        return self._elements(self.weight(number, what), number, what)
+
+    def _elements(self, constant: KnownArray, number: int, what: str) -> list[Dim]:
+        if constant.ndim != 1:
+            raise NoLayerError(f"input {number} ({what}) has {constant.ndim} dimensions; a list of integers has one")
+        return constant.integers()
 
 
 def read_attributes(attributes: Any, tensors: Any, call_attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.errors import ModelError, ModelFileError
+from prototorch.errors import ModelError, ModelFileError, UsageError
 from prototorch.interop.onnx.importer import find_importer
 from prototorch.interop.onnx.importer.batch_place import fixed_batch_hint
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.constants import evaluate_constants, is_evaluated
 from prototorch.interop.onnx.importer.node import OnnxNode, read_attributes
+from prototorch.interop.onnx.importer.node_check import check_node
 from prototorch.interop.onnx.importer.op_functions import op_function_body
 from prototorch.interop.onnx.importer.operands import BatchSize, Dim, KnownArray, Operand
 from prototorch.interop.onnx.importer.registry import NoLayerError
@@ -36,11 +37,12 @@ class NodeRunner:
         self.unknown: set[str] = set()  # outputs of nodes that have no layer
         self.functions = self._read_functions()
         self.inlined = 0
+        self.element_types = {name: array.dtype for name, array in file.arrays.items()} | builder.element_types
 
     def run(self) -> Mapping[str, Operand]:
         """The operands of the graph's outputs. Raises ModelFileError with all ops that have no layer."""
         graph = self.file.graph
-        nodes = self._sort_nodes(graph.node, {v.name for v in graph.output})
+        nodes = self._sort_nodes(graph.node, [v.name for v in graph.output])
         for node in nodes:
             for name in node.input:
                 self.builder.reads[name] = self.builder.reads.get(name, 0) + 1
@@ -183,9 +185,16 @@ class NodeRunner:
             )
         node = replace(node, args=[self.values[n] if n else None for n in inputs])
         try:
+            if not node.domain and node.op in _CONTROL:
+                raise NoLayerError("control flow is not read; export the model with the branch or loop resolved")
+            # the standard's bodies of ops are made for the types that the net computes in, not for those of the file
+            check_node(node, self.element_types if depth == 0 else {})
             results = self._results(node, opsets, depth)
-        except (NoLayerError, ModelError) as error:
+        except (NoLayerError, ModelError, UsageError) as error:
             self._note(node, str(error))
+            return
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            self._note(node, f"its attributes and inputs do not fit together ({type(error).__name__}: {error!s:.200})")
             return
         if results is None:
             return
@@ -204,8 +213,6 @@ class NodeRunner:
                 if node.domain != "ai.onnx.ml"
                 else "ai.onnx.ml holds classical models, which are no nets"
             )
-        if node.op in _CONTROL:
-            raise NoLayerError("control flow is not read; export the model with the branch or loop resolved")
         is_constant = all(a is None or isinstance(a, KnownArray) for a in node.args)
         if is_constant and node.op in ("Expand", "ConstantOfShape") and (shape := _batch_shape(node)) is not None:
             self.builder.start(node)

@@ -10,7 +10,7 @@ import numpy as np
 from prototorch import layers
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import KnownArray, Operand
+from prototorch.interop.onnx.importer.operands import KnownArray, Operand, broadcasts, positive_axis
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 
 __all__: list[str] = []
@@ -18,9 +18,9 @@ __all__: list[str] = []
 
 @imports("BatchNormalization")
 def _batch_norm(b: NetBuilder, node: OnnxNode) -> Operand:
-    if node.get("training_mode", 0) or len([n for n in node.outputs if n]) > 1:
+    if node.flag("training_mode", 0) or len([n for n in node.outputs if n]) > 1:
         raise NoLayerError("batch normalization in training mode; export the model for inference")
-    if not node.get("spatial", 1):
+    if not node.flag("spatial", 1):
         raise NoLayerError("batch normalization of each element (spatial 0) has no layer")
     gamma, beta, mean, variance = (node.weight(i, n) for i, n in enumerate(("scale", "B", "mean", "var"), 1))
     x = node.value(0)
@@ -64,9 +64,12 @@ def _normalize_last(b: NetBuilder, node: OnnxNode, kind: Any) -> Operand | None:
     ):
         return None
     gamma, beta = node.weight(1, "Scale"), node.constant(2, "B")
-    first = node.get("axis", -1) % x.ndim
+    first = positive_axis(node.get("axis", -1), x.ndim)
     over = x.axes(range(first, x.ndim))
     sizes = tuple(x.dims[a - 1] for a in over)
+    for weight in (gamma, beta):
+        if weight is not None and not broadcasts(weight.shape, sizes):
+            raise NoLayerError(f"weights of shape {list(weight.shape)} do not broadcast to {list(sizes)}")
     if gamma.array.size != prod(sizes) or (beta is not None and beta.array.size != prod(sizes)):
         return None
     name = "gamma" if kind is layers.LayerNormalization else "scale"
@@ -85,6 +88,8 @@ def _normalize_last(b: NetBuilder, node: OnnxNode, kind: Any) -> Operand | None:
 @imports("LpNormalization")
 def _lp_norm(b: NetBuilder, node: OnnxNode) -> Operand:
     x, p = node.value(0), node.get("p", 2)
+    if p not in (1, 2):
+        raise NoLayerError(f"p is {p}; norms are of p 1 or 2")
     axis = x.axis(node.get("axis", -1))
     if p == 2:
         powers = b.add(layers.Square(), x)

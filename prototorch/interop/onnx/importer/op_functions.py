@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,19 +12,27 @@ from prototorch.interop.onnx.importer.node import OnnxNode
 from prototorch.interop.onnx.importer.operands import BatchSize
 from prototorch.interop.onnx.tensors import ELEMENT_TYPES
 
-__all__ = ["op_function_body"]
+__all__ = ["find_schema", "op_function_body"]
 
 _TYPE_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+
+
+@lru_cache(1024)
+def find_schema(op: str, version: int) -> Any | None:
+    """The schema of an op of the default domain in an opset; None for an op that the standard does not have there."""
+    defs = onnx_package("onnx.defs")
+    try:
+        return defs.get_schema(op, min(version, defs.onnx_opset_version()) or 1)
+    except Exception:  # onnx.defs.SchemaError: an unknown op
+        return None
 
 
 def op_function_body(node: OnnxNode, version: int) -> Any | None:
     """The FunctionProto of an op for a node; None for an op that is not defined by others, and an unknown one."""
     if node.domain or node.proto is None:
         return None
-    defs = onnx_package("onnx.defs")
-    try:
-        schema = defs.get_schema(node.op, min(version, defs.onnx_opset_version()) or 1)
-    except Exception:  # onnx.defs.SchemaError: an unknown op
+    schema = find_schema(node.op, version)
+    if schema is None:
         return None
     if schema.has_function:
         body = schema.function_body

@@ -17,7 +17,8 @@ import numpy as np
 from prototorch.interop.onnx.importer.registry import NoLayerError
 
 __all__ = [
-    "BatchSize", "Dim", "KnownArray", "NetValue", "Operand", "format_shape", "net_array", "net_dtype", "split_parts"
+    "BatchSize", "Dim", "KnownArray", "NetValue", "Operand", "broadcasts", "format_shape", "net_array", "net_dtype",
+    "positive_axes", "positive_axis", "split_parts",
 ]  # fmt: skip
 
 
@@ -178,9 +179,7 @@ class NetValue:
 
     def axis(self, axis: int) -> int:
         """A dimension of the ONNX value as one of the net's value; NoLayerError for the batch's."""
-        if not -self.ndim <= axis < self.ndim:
-            raise NoLayerError(f"axis {axis} does not exist in a value of {self.ndim} dimensions")
-        axis %= self.ndim
+        axis = positive_axis(axis, self.ndim)
         if self.batch_axis is None:
             return axis + 1
         if axis == self.batch_axis:
@@ -189,10 +188,31 @@ class NetValue:
 
     def axes(self, axes: Sequence[int]) -> tuple[int, ...]:
         """Several dimensions, in the net's value."""
-        return tuple(self.axis(a) for a in axes)
+        return tuple(self.axis(a) for a in positive_axes(axes, self.ndim))
 
 
 Operand = KnownArray | NetValue
+
+
+def positive_axis(axis: int, ndim: int) -> int:
+    """An axis counted from the front. Raises NoLayerError for one that a value of so many dimensions does not have."""
+    if not -ndim <= axis < ndim:
+        raise NoLayerError(f"axis {axis} does not exist in a value of {ndim} dimensions")
+    return axis % ndim
+
+
+def positive_axes(axes: Sequence[int], ndim: int) -> list[int]:
+    """Axes counted from the front, in their order. Raises NoLayerError for one that does not exist, and for twins."""
+    places = [positive_axis(axis, ndim) for axis in axes]
+    if len(set(places)) < len(places):
+        raise NoLayerError(f"axes {list(axes)[:12]} name a dimension of {ndim} twice")
+    return places
+
+
+def broadcasts(shape: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether an array of a shape can be repeated to another shape."""
+    short = len(target) - len(shape)
+    return short >= 0 and all(n in (1, m) for n, m in zip(shape, target[short:], strict=True))
 
 
 def net_dtype(dtype: str) -> str:

@@ -85,13 +85,13 @@ def _without_last(b: NetBuilder, x: NetValue) -> NetValue:
 def _gemm(b: NetBuilder, node: OnnxNode) -> Operand:
     left, right, third = node.required(0), node.required(1), node.arg(2)
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
-    if isinstance(left, NetValue) and node.get("transA", 0):
+    if isinstance(left, NetValue) and node.flag("transA", 0):
         left = b.transpose(left, [1, 0])
-    elif isinstance(left, KnownArray) and node.get("transA", 0):
+    elif isinstance(left, KnownArray) and node.flag("transA", 0):
         left = replace(left, array=left.array.T)
-    if isinstance(right, KnownArray) and node.get("transB", 0):
+    if isinstance(right, KnownArray) and node.flag("transB", 0):
         right = replace(right, array=right.array.T)
-    elif isinstance(right, NetValue) and node.get("transB", 0):
+    elif isinstance(right, NetValue) and node.flag("transB", 0):
         right = b.transpose(right, [1, 0])
     if isinstance(left, NetValue) and isinstance(right, KnownArray) and left.ndim == 2 == right.ndim:
         kernel = right if alpha == 1 else replace(right, array=(right.array * np.float32(alpha)))

@@ -63,7 +63,7 @@ def _recurrent(b: NetBuilder, node: OnnxNode) -> list[Operand]:
 def _check(node: OnnxNode, x: NetValue) -> None:
     if node.get("clip"):
         raise NoLayerError("a limit on the cell's values (clip) has no layer")
-    if node.op == "LSTM" and node.get("input_forget", 0):
+    if node.op == "LSTM" and node.flag("input_forget", 0):
         raise NoLayerError("coupled gates (input_forget) have no layer")
     if node.arg(7) is not None and node.op == "LSTM":
         peepholes = node.constant(7)
@@ -79,7 +79,7 @@ def _sequence(b: NetBuilder, node: OnnxNode) -> NetValue:
     x = node.value(0)
     if x.ndim != 3 or x.extra:
         raise NoLayerError(f"an input of shape {list(x.shape)}; expected [time, batch, n]")
-    axis = 0 if node.get("layout", 0) else 1
+    axis = 0 if node.flag("layout", 0) else 1
     if x.batch_axis is None:
         raise NoLayerError("its input has no batch dimension")
     if x.batch_axis != axis:
@@ -104,7 +104,7 @@ def _fields(node: OnnxNode, direction: int) -> dict[str, Any]:
     if node.op == "LSTM":
         fields["unit_forget_bias"] = False
     elif node.op == "GRU":
-        fields["reset_after"] = bool(node.get("linear_before_reset", 0))
+        fields["reset_after"] = node.flag("linear_before_reset", 0)
     return fields
 
 
@@ -161,7 +161,7 @@ def _is_zero(b: NetBuilder, operand: Operand) -> bool:
 def _state(
     b: NetBuilder, node: OnnxNode, operand: Operand | None, direction: int, directions: int, units: int, x: NetValue
 ) -> NetValue:
-    axis = 0 if not node.get("layout", 0) else 1  # of the directions
+    axis = 0 if not node.flag("layout", 0) else 1  # of the directions
     if operand is None:
         return b.parameter(KnownArray(np.zeros(units, np.float32)), x)
     if isinstance(operand, KnownArray):
@@ -189,7 +189,7 @@ def _results(
 ) -> list[Operand]:
     """ONNX' outputs: Y [time, directions, batch, units], Y_h and Y_c [directions, batch, units]; with ``layout`` 1 the
     batch comes first."""
-    layout = node.get("layout", 0)
+    layout = node.flag("layout", 0)
     steps, units = sequences[0].dims
     outputs: list[Operand] = []
     is_read = [bool(n) and bool(b.reads.get(n, 0)) for n in (*node.outputs, "", "", "")]

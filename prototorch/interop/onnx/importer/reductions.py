@@ -9,7 +9,7 @@ from prototorch import layers
 from prototorch.interop.counterparts.onnx.row import ReductionPair
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import NetValue, Operand
+from prototorch.interop.onnx.importer.operands import NetValue, Operand, positive_axis
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 from prototorch.interop.onnx.op_pairs import op_pairs, pairs_by_op
 
@@ -23,10 +23,10 @@ def _reduce(b: NetBuilder, node: OnnxNode) -> Operand:
     assert isinstance(pair, ReductionPair)
     axes = node.parameter("axes", 1)
     if not axes:
-        if node.get("noop_with_empty_axes", 0):
+        if node.flag("noop_with_empty_axes", 0):
             return _apply(b, pair.after, _apply(b, pair.before, x))
         axes = list(range(x.ndim))
-    keepdims = bool(node.get("keepdims", 1))
+    keepdims = node.flag("keepdims", 1)
     over, rank = sorted(x.axes(axes)), len(x.dims) - 1
     if pair.pooling and x.is_plain and over == list(range(2, x.ndim)) and x.dtype == "float32":
         kinds: Any = pairs_by_op()[pair.pooling].layers
@@ -57,16 +57,16 @@ def without_axes(x: NetValue, y: NetValue, axes: list[int]) -> NetValue:
 @imports("ArgMax", "ArgMin")
 def _arg(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    if node.get("select_last_index", 0):
+    if node.flag("select_last_index", 0):
         raise NoLayerError("the last of several equal elements has no layer, the first has")
-    axis, keepdims = node.get("axis", 0), bool(node.get("keepdims", 1))
+    axis, keepdims = node.get("axis", 0), node.flag("keepdims", 1)
     kind = layers.ArgMax if node.op == "ArgMax" else layers.ArgMin
     y = b.add(b.make(kind, axis=x.axis(axis)), x)
     y = without_axes(x, y, [axis])
     if not keepdims:
         return y
     shape = list(y.shape)
-    shape.insert(axis % x.ndim, 1)
+    shape.insert(positive_axis(axis, x.ndim), 1)
     return b.reshape(y, shape)
 
 
@@ -74,7 +74,7 @@ def _arg(b: NetBuilder, node: OnnxNode) -> Operand:
 def _cumsum(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
     axis = x.axis(int(node.weight(1, "axis").scalar()))
-    fields = {"axis": axis, "exclusive": bool(node.get("exclusive", 0)), "reverse": bool(node.get("reverse", 0))}
+    fields = {"axis": axis, "exclusive": node.flag("exclusive", 0), "reverse": node.flag("reverse", 0)}
     return b.add(b.make(layers.CumSum, **fields), x)
 
 
@@ -83,6 +83,6 @@ def _top_k(b: NetBuilder, node: OnnxNode) -> Any:
     x = node.value(0)
     k = node.get("k") if node.version < 10 else int(node.weight(1, "K").scalar())
     axis = x.axis(node.get("axis", -1))
-    if axis != len(x.dims) or not node.get("largest", 1):
+    if axis != len(x.dims) or not node.flag("largest", 1):
         raise NoLayerError("the largest elements of another than the last dimension, or the smallest, have no layer")
     return b.add_many(b.make(layers.TopK, k=k), [x])

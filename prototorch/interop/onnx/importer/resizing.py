@@ -7,7 +7,7 @@ from math import floor
 from prototorch import layers
 from prototorch.interop.onnx.importer.builder import NetBuilder
 from prototorch.interop.onnx.importer.node import OnnxNode
-from prototorch.interop.onnx.importer.operands import BatchSize, NetValue, Operand
+from prototorch.interop.onnx.importer.operands import BatchSize, NetValue, Operand, positive_axes
 from prototorch.interop.onnx.importer.registry import NoLayerError, imports
 
 __all__: list[str] = []
@@ -16,7 +16,7 @@ __all__: list[str] = []
 @imports("Resize", "Upsample")
 def _resize(b: NetBuilder, node: OnnxNode) -> Operand:
     x = node.value(0)
-    axes = [a % x.ndim for a in node.get("axes") or range(x.ndim)]
+    axes = positive_axes(node.get("axes") or range(x.ndim), x.ndim)
     sizes, scales = _targets(node, x, axes)
     changed = [
         i for i, a in enumerate(axes) if not (a == x.batch_axis or (sizes[i] == x.shape[a] and scales[i] in (None, 1)))
@@ -78,8 +78,8 @@ def _conventions(node: OnnxNode) -> dict[str, object]:
     if method == "nearest":
         fields["rounding"] = "floor" if node.version < 11 else node.get("nearest_mode", "round_prefer_floor")
     else:
-        fields["exclude_outside"] = bool(node.get("exclude_outside", 0))
-        fields["antialias"] = bool(node.get("antialias", 0))
+        fields["exclude_outside"] = node.flag("exclude_outside", 0)
+        fields["antialias"] = node.flag("antialias", 0)
     if method == "cubic":
         fields["cubic_coefficient"] = node.get("cubic_coeff_a", -0.75)
     return fields
