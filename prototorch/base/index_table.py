@@ -16,7 +16,7 @@ ENTRIES = {
             'layouts': (('LAYOUTS', {'system': 'caffe', 'separator': '/'}),),
         },
         'interop/counterparts/torch': {
-            'row': (('LAYOUTS', {'system': 'torch', 'ignored': ('num_batches_tracked',)}),),
+            'row': (('LAYOUTS', {'system': 'torch', 'ignored': ('num_batches_tracked',), 'has_shared_names': True}),),
         },
         'interop/keras': {
             'layouts': (('LAYOUTS', {'system': 'keras', 'separator': '/'}),),

@@ -793,8 +793,9 @@ class Model:
         matched with the model's, and its layouts are changed to ours. by_name: weights may be missing or unknown.
         skip_mismatch: shapes may differ as well. rules: which names of the file are others in the model: a dict, or the
         path of a rules file. except_: patterns of the model's weights that keep their values (``"logits/*"``).
-        system: "torch", "keras" or "prototorch", for a file that does not tell. by_order: pair layers by their order,
-        kinds and shapes instead of names; the error without it shows the pairs. allow_download: whether
+        system: "torch", "keras" or "prototorch", whose layouts the arrays have; to be told where the file does not and
+        shapes do not decide (square kernels); it goes before what the file tells. by_order: pair layers by their
+        order, kinds and shapes instead of names; the error without it shows the pairs. allow_download: whether
         addresses other than those of sets that come with prototorch are opened; None: only one that is given here.
         data_format: "channels_last" or "channels_first", the order of the axes of Keras' images, for a file that does
         not tell (``.weights.h5``); default "channels_last", and the report says so where it matters.
@@ -805,6 +806,7 @@ class Model:
         if isinstance(path, Weights) and (rules is not None or except_):
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
+        system, data_format = system or block.system, data_format or block.data_format
         if block.is_saved_file and not (block.rules or block.except_ or system or by_order or data_format):
             return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
         matched = weight_reader().match(

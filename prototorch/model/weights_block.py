@@ -33,6 +33,12 @@ class Weights(Block):
         (), type=ListOf(Pattern()), doc="Patterns of the weights, or layers, that are initialized as without the file."
     )
     rules: Rules | None = field(None, doc="How the file's names are mapped to the model's; none: as its set declares.")
+    system: Literal["torch", "keras", "prototorch"] | None = field(
+        None, doc="The system whose layouts the arrays have; none: the one that the file tells, or the shapes."
+    )
+    data_format: Literal["channels_last", "channels_first"] | None = field(
+        None, doc="The order of the axes of Keras' images, for a file that does not tell it."
+    )
     preprocess: Literal["set", "text"] = field(
         "set", doc="Whose preprocessing the model has: that of the weight set, where it declares one, or the text's."
     )
@@ -45,6 +51,7 @@ class Weights(Block):
         example('weights { source: "imagenet" }'),
         example('weights { source: "torchvision/resnet50-v1"  except: "logits/*" }'),
         example('weights { source: "trained.pth"  rules { map { from: "fc"  to: "logits" } } }'),
+        example('weights { source: "gpt2.npz"  system: "prototorch" }'),
     ]
 
     @classmethod

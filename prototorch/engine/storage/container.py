@@ -215,7 +215,7 @@ def _check_header(path: str | os.PathLike[str], file: io.FileIO) -> tuple[str, i
     size = os.fstat(file.fileno()).st_size
     if not has_container_header(head):
         expected = f"a file of prototorch ('prototorch {VERSION} sha256=...')"
-        raise ModelFileError(f"{os.fspath(path)}: expected {expected}, found {head[:16]!r}")
+        raise ModelFileError(f"{os.fspath(path)}: expected {expected}, found another file of {size:,} bytes")
     match = _HEADER.match(head)
     if match is not None and int(match[1]) > VERSION:
         raise ModelFileError(

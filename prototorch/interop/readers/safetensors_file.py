@@ -69,7 +69,7 @@ def _read_header(file: MappedFile) -> tuple[dict[str, Any], int]:
         _refuse(file, f"a header of {length:,} bytes; the limit is {MAX_HEADER_BYTES:,}")
     content = file.read(8, length, "the header")
     if not content.startswith(b"{"):
-        _refuse(file, f"its header must begin with '{{', got {content[:1]!r}")
+        _refuse(file, "its header must begin with '{'")
     try:
         header = json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

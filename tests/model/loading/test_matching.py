@@ -224,7 +224,7 @@ def test_two_names_of_one_layer_need_not_be_both_in_the_file(tmp_path: Path):
     )
     state = {"b.weight": np.arange(16, dtype=np.float32).reshape(4, 4), "b.bias": np.ones(4, np.float32)}
     model = model_from_text(text)
-    model.load_weights(_file(tmp_path, state))
+    model.load_weights(_file(tmp_path, state, format="pt"))
     np.testing.assert_array_equal(model.weights["w/kernel"], state["b.weight"].T)
 
 

@@ -27,7 +27,7 @@ def _file(tmp_path: Path, name: str, layers: int = 3) -> tuple[Path, dict[str, n
         state[name.format(i) + ".weight"] = rng.normal(size=(4, 4)).astype(np.float32)
         state[name.format(i) + ".bias"] = rng.normal(size=4).astype(np.float32)
     path = tmp_path / "w.safetensors"
-    save_file(state, path)
+    save_file(state, path, {"format": "pt"})
     return path, state
 
 
@@ -83,7 +83,7 @@ def test_a_single_weight_is_mapped_to_a_weight_of_ours_with_its_layout(tmp_path:
         "pw.weight": rng.normal(size=(5, 3, 1)).astype(np.float32),
         "pw.bias": rng.normal(size=5).astype(np.float32),
     }
-    save_file(state, tmp_path / "w.safetensors")
+    save_file(state, tmp_path / "w.safetensors", {"format": "pt"})
     model = model_from_text(text)
     rules = {"dw.weight": "s/depthwise_kernel", "pw.weight": "s/pointwise_kernel", "pw.bias": "s/bias"}
     model.load_weights(tmp_path / "w.safetensors", rules=rules)

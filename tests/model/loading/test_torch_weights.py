@@ -21,7 +21,7 @@ TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 def _save(form: str, state: dict[str, torch.Tensor], folder: Path) -> Path:
     path = folder / f"weights.{'safetensors' if form == 'safetensors' else 'pt'}"
     if form == "safetensors":
-        save_file({name: value.contiguous() for name, value in state.items()}, path)
+        save_file({name: value.contiguous() for name, value in state.items()}, path, {"format": "pt"})
     else:
         torch.save(state, path, _use_new_zipfile_serialization=form == "zip")
     return path

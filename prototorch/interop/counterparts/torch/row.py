@@ -101,7 +101,9 @@ class TorchRow(Counterpart):
     module: Callable[[TorchLayerExport], TorchLayer | None] | None = None
 
 
-LAYOUTS = CounterpartLayouts(system="torch", split_name=canonical_parts, ignored=("num_batches_tracked",))
+LAYOUTS = CounterpartLayouts(
+    system="torch", split_name=canonical_parts, ignored=("num_batches_tracked",), has_shared_names=True
+)
 
 
 def named_weights(**names: str) -> tuple[WeightPair, ...]:

@@ -7,6 +7,7 @@ from math import prod
 
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import WeightsError
+from prototorch.model.loading.layout.pairing import Mismatch
 from prototorch.model.loading.names.by_order import OrderMatch
 from prototorch.model.loading.names.file_layers import split_name
 from prototorch.model.loading.names.match import Match
@@ -54,10 +55,43 @@ def check_match(match: Match, *, by_name: bool = False, skip_mismatch: bool = Fa
         raise WeightsError(f"{path}: no name in the file is that of these rules: {rules}\n{report}")
     unfit = match.missing or match.unexpected or (match.mismatched and not skip_mismatch)
     if not reasons and (match.loaded or not unfit):
+        _check_axis_orders(match)
         return
     option = f" ({', '.join(reasons)})" if reasons else ""
-    hint = _head_hint(match) or _proposal_text(match.proposal, match)
+    hint = _axis_order_hint(match) or _head_hint(match) or _proposal_text(match.proposal, match)
     raise WeightsError(f"the weights of {path} do not fit the model{option}:\n{report}{hint}")
+
+
+def _reordered(match: Match) -> list[Mismatch]:
+    """Weights whose arrays have the model's own order of axes, where those of the file's system have another."""
+    return [m for m in match.mismatched if m.shape == m.current != m.expected]
+
+
+def _axis_order_hint(match: Match) -> str:
+    """For a file that says it is of a system whose kernels have another order of axes than its own kernels have."""
+    reordered = _reordered(match)
+    if not reordered or match.has_stated_system or match.system == "prototorch":
+        return ""
+    one = reordered[0]
+    return (
+        f"\n{one.array} has the axes {list(one.shape)} in the model's own order, not in that of {match.system}: where "
+        "another system wrote the kernels so ([inputs, outputs], as the Conv1D of GPT-2), say it by "
+        'system="prototorch" (--system prototorch; in a text weights { system: "prototorch" })'
+    )
+
+
+def _check_axis_orders(match: Match) -> None:
+    """Refuse square arrays whose order of axes the file contradicts by others, left out because their shapes differ."""
+    hint = _axis_order_hint(match)
+    if not hint:
+        return
+    for assignment in match.assignments:
+        shape = match.file.arrays[assignment.theirs[0]].shape
+        if str(assignment.transform) and len(shape) > 1 and len(set(shape)) == 1:
+            raise WeightsError(
+                f"{match.file.path}: the order of the axes of {assignment.theirs[0]} {list(shape)} is not "
+                f"certain:{hint}; system={match.system!r} takes it as it is there"
+            )
 
 
 def _head_hint(match: Match) -> str:

@@ -6,8 +6,9 @@ table at the top of a module is found by the name of its system.
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,6 +62,8 @@ class LayoutTable(Extension):
 
     separator: what divides the names of layers and weights in that system. split_name: the parts of an array's name,
     by default those between ``.`` and ``/``. ignored: last parts of the names of arrays that change no output.
+    has_shared_names: whether files of other systems, too, have its names for arrays in other layouts (``weight``), so
+    that names alone do not tell this system. vocabularies: other tables under whose names files may have the arrays.
     net_layouts: the function of the method of this name, with the table as its first argument. adapt_file: that of the
     method of this name.
     """
@@ -71,6 +74,7 @@ class LayoutTable(Extension):
         separator: str = ".",
         split_name: Callable[[str], tuple[str, ...]] | None = None,
         ignored: tuple[str, ...] = (),
+        has_shared_names: bool = False,
         net_layouts: NetLayoutFunction | None = None,
         adapt_file: FileAdapter | None = None,
     ):
@@ -78,9 +82,18 @@ class LayoutTable(Extension):
         self.separator = separator
         self.split_name = split_name or _split_name
         self.ignored = ignored
+        self.has_shared_names = has_shared_names
+        self.vocabularies: tuple[LayoutTable, ...] = ()
         self._functions: dict[type[Layer], LayoutFunction] = {}
         self._net_function = net_layouts
         self._file_adapter = adapt_file
+
+    def with_names_of(self, others: Iterable[LayoutTable]) -> LayoutTable:
+        """The same layouts for files that may also have the names of other tables."""
+        table = copy.copy(self)
+        table.vocabularies = tuple(other for other in others if other.system != self.system)
+        table.ignored = tuple(dict.fromkeys((*self.ignored, *(n for o in table.vocabularies for n in o.ignored))))
+        return table
 
     def register(self, *layers: type[Layer]) -> Callable[[LayoutFunction], LayoutFunction]:
         """Register a function ``(layer, shapes of its weights by name) -> layouts`` for these layer classes."""

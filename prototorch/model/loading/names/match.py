@@ -35,7 +35,7 @@ class Match:
     of the file that the net does not have. mismatched: weights whose arrays have other shapes. rejected: arrays that
     the layer they are named after cannot have, with the reason. excluded: weights that ``except`` leaves out.
     notes: what was assumed, a sentence each. proposal: the pairs by order and shape, where names do not match the
-    whole net.
+    whole net. has_stated_system: whether the caller told the system, so that the file's own word does not count.
     """
 
     file: WeightFile
@@ -49,6 +49,7 @@ class Match:
     notes: tuple[str, ...] = ()
     unused_rules: tuple[MapRule, ...] = ()
     proposal: OrderMatch | None = None
+    has_stated_system: bool = False
 
     @property
     def loaded(self) -> tuple[str, ...]:
@@ -140,7 +141,7 @@ def match_weights(
         result = replace(result, notes=(note, *result.notes))
     if table.system == "keras" and result.assignments and (note := data_format_note(file, table, net, shapes)):
         result = replace(result, notes=(note, *result.notes))
-    return result.excluding(except_)
+    return replace(result, has_stated_system=system is not None).excluding(except_)
 
 
 @dataclass
@@ -189,11 +190,11 @@ class _Candidate:
         return sum(fitting for _, fitting in ranks), sum(is_found for is_found, _ in ranks) + proposed
 
     @property
-    def content(self) -> object:
+    def content(self) -> dict[str, Assignment]:
         pairings = self.pairings
         if self.proposal is not None and not any(p.assignments for p in pairings):
             pairings = self.proposal.pairings
-        return [p.assignments for p in pairings]
+        return {a.ours[0]: a for p in pairings for a in p.assignments}
 
     def result(self, table: LayoutTable, rules: Rules | None) -> Match:
         """The match as a whole."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
@@ -43,10 +43,23 @@ class NetLayer:
             return str(error)
 
     def variants(self, table: LayoutTable) -> Iterator[Sequence[WeightLayout]]:
-        """The forms in which a file of the system may have the weights; none where the system has no such layer."""
-        if self._replacement is not None:
-            yield self._replacement
-            return
+        """The forms in which a file of the system may have the weights; none where the system has no such layer.
+
+        Behind those under the system's own names come those under the names of `LayoutTable.vocabularies`, where each
+        of the arrays is one weight: a name tells which weight an array is, never its layout.
+        """
+        forms = list(self._variants(table)) if self._replacement is None else [self._replacement]
+        yield from forms
+        for vocabulary in table.vocabularies:
+            for foreign_form in self._variants(vocabulary):
+                names: dict[tuple[str, ...], tuple[str, ...]]
+                names = {one.ours: one.theirs for one in foreign_form if len(one.ours) == len(one.theirs) == 1}
+                for form in forms:
+                    weights = [one for one in form if one.ours]
+                    if all(one.ours in names for one in weights):
+                        yield [replace(one, theirs=names[one.ours]) for one in weights]
+
+    def _variants(self, table: LayoutTable) -> Iterator[Sequence[WeightLayout]]:
         try:
             for layouts in table.variants(self.layer, {**self._shared, **self.shapes}):
                 yield [layout for layout in layouts if all(name in self.shapes for name in layout.ours)]

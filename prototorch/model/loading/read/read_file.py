@@ -45,8 +45,7 @@ def find_format(file: UnknownFile) -> Format:
         raise ModelFileError(f"{where}: is empty")
     format_names = ", ".join(sorted(one.name for one in formats() if one.endings))
     raise ModelFileError(
-        f"{where}: no known format of weights begins with {bytes(file.head[:8])!r}; read are {format_names}; is it "
-        "damaged, or not downloaded whole?"
+        f"{where}: is of no known format of weights; read are {format_names}; is it damaged, or not downloaded whole?"
     )
 
 
