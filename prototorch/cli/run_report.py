@@ -23,6 +23,7 @@ class RunReport:
         ``has_validation`` is false. training: loss and metrics that were logged for the epoch of the saved weights.
     epochs, epochs_planned: numbers of epochs; weights_epoch: the epoch of the saved weights, counted from 1.
     stop_reason: why the training ended early, or None. callbacks: a line of each callback that monitors a value.
+    environment: the device, and the precision that it computes in ("fp32", "tf32", "bf16", ...).
     samples, skipped: numbers of samples by use ("training", "validation").
     """
 
@@ -35,6 +36,7 @@ class RunReport:
     weights_epoch: int | None
     stop_reason: str | None
     callbacks: tuple[str, ...]
+    environment: Mapping[str, str]
     samples: Mapping[str, int]
     skipped: Mapping[str, int]
 
@@ -92,6 +94,7 @@ def evaluate_saved(model: Model, path: Path, history: History) -> RunReport:
         weights_epoch=None if history.weights_epoch is None else history.weights_epoch + 1,
         stop_reason=history.stop_reason,
         callbacks=tuple(line for callback in block.callbacks if (line := callback.report()) is not None),
+        environment={"device": trainer.plan_cache.backend.name, "precision": trainer.plan_cache.backend.precision.name},
         samples=counts,
         skipped=skipped,
     )

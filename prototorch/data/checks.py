@@ -25,6 +25,7 @@ __all__ = [
     "check_validation_classes",
     "check_values",
     "warn_of_notes",
+    "warn_of_small_split",
 ]
 
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
@@ -276,3 +277,14 @@ def _first_invalid(
 def _format_others(invalid: np.ndarray) -> str:
     others = int(invalid.sum()) - 1
     return f" (and {others:,} more)" if others else ""
+
+
+def warn_of_small_split(dataset: Dataset, fraction: float) -> None:
+    """Issue a DataWarning for a ``validation_split`` of less than one sample, where one validates all the same."""
+    count = len(dataset)
+    if count * fraction < 1:
+        warn_user(
+            f"{dataset.name}: validation_split {fraction:g} of {count} samples is less than one sample, and one "
+            f"validates: give at least {math.ceil(1000 / count) / 1000:g}, or validation_data",
+            DataWarning,
+        )

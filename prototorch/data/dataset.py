@@ -141,7 +141,10 @@ class Dataset(ABC):
         count = len(self)
         at = int(count * (1 - fraction))  # Keras rounds like this
         if at < 1 or at >= count:
-            raise DataError(f"{self.name}: validation_split {fraction} of {count} samples leaves one part empty")
+            raise DataError(
+                f"{self.name}: validation_split {fraction} of {count} samples leaves one part empty: expected at least "
+                "one sample in each; give validation_data, or more samples"
+            )
         if seed is None:
             order = permutation(count, 0, 0) if self.sorted_by_class else np.arange(count)
         else:

@@ -67,10 +67,13 @@ from prototorch.train.argument_checks import (
     SAVE_ARGUMENTS,
     SUMMARY_ARGUMENTS,
     WEIGHTS_ARGUMENTS,
+    check_epochs,
     check_integer,
     check_optional_integer,
     check_path,
     check_verbose,
+    warn_of_missing_batches,
+    warn_of_validation_arguments,
 )
 from prototorch.train.callback_list import CallbackList, callback_list
 from prototorch.train.callbacks import Callback, bind_output_dirs
@@ -490,6 +493,7 @@ class Model:
         bind_output_dirs(calls, (*block.callbacks, *(self.fit_block or block).callbacks), self.name, run_dir)
         validation_batch_size = check_optional_integer("validation_batch_size", validation_batch_size)
         initial_epoch = check_integer("initial_epoch", initial_epoch, 0)
+        check_epochs(initial_epoch, block.epochs)
         trainer = self._compiled_trainer()
         trainer.ensure_idle("fit")
         trainer.profiler = train.Profiler()
@@ -507,8 +511,12 @@ class Model:
             self._build(training.input_specs)
             self.input_ranges.begin_training(training.dataset)
             validation = None
+            own = {"validation_steps": validation_steps, "validation_batch_size": validation_batch_size}
+            own["validation_freq"] = validation_freq
+            warn_of_validation_arguments(own, validation_columns is not None, range(initial_epoch, block.epochs))
             if validation_columns is not None:
                 validation = validation_columns.batches(validation_batch_size or block.batch_size)
+                warn_of_missing_batches("validation_steps", block.validation_steps, validation.steps())
                 self.input_ranges.check(validation.dataset)
                 terms = trainer.plan_cache.loss_terms
                 outputs = {t.output: t.loss.ignored_class for t in terms if t.loss.target_kind == "classes"}
@@ -560,6 +568,7 @@ class Model:
         else:
             columns = source.columns(self.signature())
         batches = columns.batches(batch_size)
+        warn_of_missing_batches("steps", steps, batches.steps())
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
         calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
@@ -591,6 +600,7 @@ class Model:
         parts: list[dict[str, np.ndarray]] = []
         for columns in pipeline.open_samples(x, self.signature().without_targets, batch_size, steps).groups:
             batches = columns.batches(batch_size)
+            warn_of_missing_batches("steps", steps, batches.steps())
             self._build(batches.input_specs)
             self.input_ranges.check(batches.dataset)
             calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
@@ -670,7 +680,7 @@ class Model:
         """Issue the notes on the compiled model, once for each `compile`."""
         if not self._has_warned:
             self._has_warned = True
-            for note in train.find_model_notes(self.net, self.trainer.plan_cache.loss_terms):
+            for note in self.trainer.plan_cache.notes():
                 warn_user(note, ModelWarning)
 
     # ---------------------------------------------------------------- weights, files

@@ -13,7 +13,6 @@ _NAMES = PublicNames(
         "builtin_callbacks": "History",
         "evaluation_result": "EvaluationResult",
         "loss_terms": "apply_loss_weights by_output",
-        "model_notes": "find_model_notes",
         "data_signature": "model_signature",
         "on_batch": "OnBatchRunner",
         "plan_cache": "PlanCache",

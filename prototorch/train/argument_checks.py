@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from prototorch.errors import UsageError
+from prototorch.data.checks import DataWarning
+from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.schema.neutral_arguments import neutral
 
 __all__ = [
@@ -15,10 +17,13 @@ __all__ = [
     "SAVE_ARGUMENTS",
     "SUMMARY_ARGUMENTS",
     "WEIGHTS_ARGUMENTS",
+    "check_epochs",
     "check_integer",
     "check_optional_integer",
     "check_path",
     "check_verbose",
+    "warn_of_missing_batches",
+    "warn_of_validation_arguments",
 ]
 
 #: arguments of Keras' methods that the methods of `Model` take where they change nothing
@@ -81,3 +86,38 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
 def check_optional_integer(name: str, value: Any) -> int | None:
     """As `check_integer`, but None stays None."""
     return None if value is None else check_integer(name, value)
+
+
+def check_epochs(initial_epoch: int, epochs: int) -> None:
+    """Raise UsageError where a fit would begin beyond its last epoch; warn where it would train nothing."""
+    if initial_epoch > epochs:
+        raise UsageError(
+            f"initial_epoch={initial_epoch} is beyond epochs={epochs}: epochs is the number after the last epoch, not "
+            f"how many are added; write epochs={initial_epoch + epochs} for {epochs} more"
+        )
+    if initial_epoch == epochs:
+        warn_user(f"initial_epoch={initial_epoch} is epochs={epochs}: no epoch is trained", ModelWarning)
+
+
+def warn_of_validation_arguments(arguments: Mapping[str, Any], has_validation: bool, epochs: range) -> None:
+    """Warn of arguments of validation that have no effect in these epochs, or without validation data."""
+    named = [name for name, value in arguments.items() if value is not None and (name, value) != ("validation_freq", 1)]
+    if named and not has_validation:
+        verb = "have" if len(named) > 1 else "has"
+        warn_user(
+            f"{' and '.join(named)} {verb} no effect, there are no validation data: give validation_data or "
+            "validation_split",
+            ModelWarning,
+        )
+    every = arguments["validation_freq"] or 1
+    if has_validation and epochs and not any((epoch + 1) % every == 0 for epoch in epochs):
+        warn_user(
+            f"validation_freq={every} is more than the {len(epochs)} epochs of this fit, which validates never",
+            ModelWarning,
+        )
+
+
+def warn_of_missing_batches(name: str, steps: int | None, available: int | None) -> None:
+    """Warn of a number of steps that is more than the batches of the data; None: not stated, or not known."""
+    if steps is not None and available is not None and steps > available:
+        warn_user(f"{name}={steps} is more than the {available} batches of the data: all of them are used", DataWarning)

@@ -42,7 +42,6 @@ class BatchFeeder:
         full_batch: int = 0,
     ):
         self.plan_cache, self.data, self.preprocessor, self.training = plan_cache, data, preprocessor, training
-        self.class_weight = check_class_weights(plan_cache.loss_terms, {} if class_weight is None else class_weight)
         self._specs: dict[int, dict[str, Spec]] = {}
         self._executors: dict[tuple[str, int, int], Executor] = {}
         self._unit_weights: dict[int, np.ndarray] = {}
@@ -55,6 +54,8 @@ class BatchFeeder:
         #: whether batches may differ in the sizes that the net leaves open, as those of a stream may
         self.has_variable_sizes = False
         self._feeders_by_shape: dict[tuple[tuple[int, ...], ...], BatchFeeder] = {}
+        weights = {} if class_weight is None else class_weight
+        self.class_weight = check_class_weights(plan_cache.loss_terms, weights, self._output_spec)
 
     def for_batch(self, columns: Mapping[str, np.ndarray]) -> BatchFeeder:
         """The feeder of batches with the shapes of this one, which has plans of its own."""
@@ -134,6 +135,9 @@ class BatchFeeder:
         if self.preprocessor.has_layers and not self.preprocesses_on_device:
             self.preprocessor.prepare(self._raw_spec(batch), self.training)
         return executor
+
+    def _output_spec(self, output: str) -> Spec:
+        return self.plan_cache.output_specs(self.specs(1))[output]
 
     def specs(self, batch: int) -> dict[str, Spec]:
         """The specs of the net's inputs for a batch of this size."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from prototorch.data.checks import check_inputs, check_sample
+from prototorch.data.checks import check_inputs, check_sample, warn_of_small_split
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
 from prototorch.data.pipeline.batches import Batches
@@ -47,6 +47,7 @@ class Columns:
         if self.feeding.stream is not None:
             raise UsageError("validation_split needs arrays or a data set; of a stream of batches give validation_data")
         training, validation = self.dataset.split(fraction, seed)
+        warn_of_small_split(self.dataset, fraction)
         return replace(self, dataset=training, validation=validation)
 
     def of_validation(self) -> Columns | None:

@@ -76,6 +76,16 @@ def resolve_precision(name: str, gpu: bool) -> PrecisionPolicy:
     return _POLICIES[{"auto": "tf32", "float32": "fp32"}.get(name, name)]
 
 
+def precision_note(name: str, policy: PrecisionPolicy) -> str | None:
+    """A sentence where a model asks for a 16-bit precision and is computed in another one; else None."""
+    if name not in ("bf16", "fp16") or policy.name == name:
+        return None
+    return (
+        f"precision: {name} has no effect on the CPU, which computes this model in {policy.name} (float32): leave it "
+        'out, or choose a GPU with device: "cuda"'
+    )
+
+
 @dataclass(frozen=True)
 class ExecutionSettings:
     """How a GPU computes: the precision, whether every run gives the same bits, whether kernels are chosen by timing,
