@@ -25,6 +25,7 @@ from prototorch.model.load import find_model_file, is_saved, load_saved, make_mo
 from prototorch.model.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
 from prototorch.text.gc_pause import pause_gc
+from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.summary import Summary, step_specs
 from prototorch.train.summary import summarize as summarize_net
@@ -80,7 +81,7 @@ def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], repo
 def find_warnings(model: Model) -> list[str]:
     """Valid but unlikely: the notes of `train.model_notes`, which `Model.compile` and `Model.fit` issue as warnings,
     and dense layers on images."""
-    return [*model.trainer.plan_cache.notes(), *_dense_notes(model)]
+    return [*find_model_notes(model.trainer.plan_cache.step_graphs), *_dense_notes(model)]
 
 
 def _dense_notes(model: Model) -> list[str]:

@@ -680,7 +680,7 @@ class Model:
         """Issue the notes on the compiled model, once for each `compile`."""
         if not self._has_warned:
             self._has_warned = True
-            for note in self.trainer.plan_cache.notes():
+            for note in train.find_model_notes(self.trainer.plan_cache.step_graphs):
                 warn_user(note, ModelWarning)
 
     # ---------------------------------------------------------------- weights, files

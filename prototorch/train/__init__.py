@@ -14,6 +14,7 @@ _NAMES = PublicNames(
         "evaluation_result": "EvaluationResult",
         "loss_terms": "apply_loss_weights by_output",
         "data_signature": "model_signature",
+        "model_notes": "find_model_notes",
         "on_batch": "OnBatchRunner",
         "plan_cache": "PlanCache",
         "preprocessing": "Preprocessor",

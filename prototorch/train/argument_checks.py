@@ -101,11 +101,13 @@ def check_epochs(initial_epoch: int, epochs: int) -> None:
 
 def warn_of_validation_arguments(arguments: Mapping[str, Any], has_validation: bool, epochs: range) -> None:
     """Warn of arguments of validation that have no effect in these epochs, or without validation data."""
-    named = [name for name, value in arguments.items() if value is not None and (name, value) != ("validation_freq", 1)]
-    if named and not has_validation:
-        verb = "have" if len(named) > 1 else "has"
+    without_effect = [
+        name for name, value in arguments.items() if value is not None and (name, value) != ("validation_freq", 1)
+    ]
+    if without_effect and not has_validation:
+        verb = "have" if len(without_effect) > 1 else "has"
         warn_user(
-            f"{' and '.join(named)} {verb} no effect, there are no validation data: give validation_data or "
+            f"{' and '.join(without_effect)} {verb} no effect, there are no validation data: give validation_data or "
             "validation_split",
             ModelWarning,
         )

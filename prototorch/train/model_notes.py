@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf, isfinite
 
+from prototorch.engine.backends.precision import precision_note
 from prototorch.graph.net import LayerNode, Net
 from prototorch.layers.activation import Softmax
 from prototorch.layers.base import Layer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.losses import Loss
 from prototorch.text.case_conversion import snake_case
-from prototorch.train.loss_terms import LossTerm
+from prototorch.train.step_graph import StepGraphBuilder
 
 __all__ = ["OutputActivation", "find_model_notes", "output_activation"]
 
@@ -49,10 +49,12 @@ def output_activation(net: Net, output: str) -> OutputActivation | None:
     return None if node is None or bounds is None else OutputActivation(node, bounds)
 
 
-def find_model_notes(net: Net, loss_terms: Sequence[LossTerm]) -> list[str]:
+def find_model_notes(steps: StepGraphBuilder) -> list[str]:
     """All notes on a model, each one sentence with what was found, what is expected, and what to write."""
-    notes = []
-    for term in loss_terms:
+    net, config = steps.net, steps.config
+    precision = None if config is None else precision_note(config.precision, steps.backend.precision)
+    notes = [] if precision is None else [precision]
+    for term in steps.loss_terms:
         if term.factor < 0:
             notes.append(
                 f"the loss {term.name} has the weight {term.factor:g}: training maximises a loss of negative weight; "

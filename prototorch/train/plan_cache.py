@@ -9,7 +9,6 @@ from typing import Any
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
-from prototorch.engine.backends.precision import precision_note
 from prototorch.errors import ResourceError
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
@@ -30,7 +29,6 @@ from prototorch.train.memory_estimate import (
     weights_memory_error,
 )
 from prototorch.train.metric_totals import MetricTotals
-from prototorch.train.model_notes import find_model_notes
 from prototorch.train.step_graph import StepGraphBuilder
 from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
@@ -72,7 +70,6 @@ class PlanCache:
         self.metrics = MetricTotals(variables, self.step_graphs.loss_terms, lambda: self.step_graphs.metric_terms)
         if not self.step_graphs.trained_weights.check():
             self.step_graphs.trained_weights.check(trace_net(net, 1).weights)
-        self._config = config
         self._low_memory = config is not None and config.memory == "low"
         self._autotune = config is not None and config.autotune
         self._executors: dict[PlanKey, Executor] = {}
@@ -103,11 +100,6 @@ class PlanCache:
         """The names of the loss and the metrics in the logs, also before the first step."""
         self.step_graphs.resolve_metrics(self._train_specs() or probe_specs(self.net, 1))
         return self.metrics.names()
-
-    def notes(self) -> list[str]:
-        """What is valid and probably unintended in the model as it is compiled here; see `find_model_notes`."""
-        precision = None if self._config is None else precision_note(self._config.precision, self.backend.precision)
-        return [*([] if precision is None else [precision]), *find_model_notes(self.net, self.loss_terms)]
 
     def executor(
         self,
