@@ -18,6 +18,7 @@ from prototorch.eager.dtype import DType
 from prototorch.eager.tensor import Tensor
 from prototorch.layers.base import Layer
 from prototorch.optim.optimizer import Optimizer
+from prototorch.runtime.variables import Variables
 
 __all__ = ["Guards"]
 
@@ -25,7 +26,7 @@ MAX_ITEMS = 20_000  # that are looked at from one function
 MAX_ARRAY_BYTES = 2**16  # of an array of NumPy whose elements are compared
 _ABSENT = object()
 _VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), DType)
-_OPAQUE = (types.BuiltinFunctionType, np.generic, Layer)
+_OPAQUE = (types.BuiltinFunctionType, np.generic, Layer, Variables)  # a model's weights are states of the plan
 
 
 class Guards:

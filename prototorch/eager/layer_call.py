@@ -100,9 +100,10 @@ def bound_tensor(source: WeightSource, name: str, requires_grad: bool) -> Tensor
     array = source.variables[source.prefix + name]
     tensors = source.variables.tensors
     tensor: Tensor | None = tensors.get(source.prefix + name)
-    if tensor is None or tensor.array is not array or tensor.requires_grad != requires_grad:
+    if tensor is None or tensor.array is not array or tensor.__dict__.get("model_trains") != requires_grad:
         storage = VariableStorage(source.variables, source.prefix + name)
         tensor = tensors[source.prefix + name] = weight_tensor(array, requires_grad, storage)
+        tensor.__dict__["model_trains"] = requires_grad  # its own requires_grad is the user's to set
     return tensor
 
 
@@ -143,7 +144,8 @@ class EagerContext:
         weight = self.state.weights.get(full)
         if source is not None and source.prefix + key in source.variables:
             is_float = source.variables.borrow(source.prefix + key).dtype.kind == "f"
-            weight = self.state.weights[full] = bound_tensor(source, key, is_trained and is_float)
+            if weight is None or "model_trains" in weight.__dict__:  # else a tensor that stands in for the model's
+                weight = self.state.weights[full] = bound_tensor(source, key, is_trained and is_float)
         if weight is None:
             values = self.state.preset_weights.pop(full, None)
             if values is None:
@@ -227,6 +229,7 @@ def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
         full = source.prefix + name
         source.variables.create(full, np.array(weight.numpy()))
         weight.rebind(source.variables[full], VariableStorage(source.variables, full))
+        weight.__dict__["model_trains"] = weight.requires_grad
         source.variables.tensors[full] = weight
 
 

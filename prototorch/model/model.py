@@ -709,6 +709,13 @@ class Model:
         return input_specs(self.net, batch, shapes)
 
     @property
+    def weight_specs(self) -> Mapping[str, WeightSpec]:
+        """What is known of each weight, by name; empty before the weights of inputs of unknown size are created."""
+        if self._weight_specs is None and not any(self.net.unknown_sizes()):
+            self.build()
+        return self._weight_specs or {}
+
+    @property
     def weights(self) -> NamedWeights:
         """The weights by name (``layer/weight``) in the order of the layers: the arrays, not copies.
 

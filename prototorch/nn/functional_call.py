@@ -87,6 +87,9 @@ def _entries(module: Module) -> Iterator[tuple[str, Entry]]:
             weights = weights_of(part.layer)
             yield from ((dot + name.replace("/", "."), (weights, name)) for name in weights)
             continue
+        if hasattr(part, "weight_places"):  # a model
+            yield from ((dot + name, place) for name, place in part.weight_places().items())
+            continue
         for register in (part._parameters, part._buffers):
             yield from ((dot + name, (register, name)) for name, value in register.items() if value is not None)
 

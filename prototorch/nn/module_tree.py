@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
@@ -19,6 +21,8 @@ def as_child(value: Any) -> ModuleTree | None:
     """The module that stands for a value as a child, or None where it can be none."""
     if isinstance(value, ModuleTree):
         return value
+    if "prototorch.model.model" in sys.modules:  # else there are no models
+        importlib.import_module("prototorch.nn.model_child")
     wrap = next((wrap for cls, wrap in CHILD_WRAPPERS.items() if isinstance(value, cls)), None)
     return None if wrap is None else wrap(value)
 
@@ -248,11 +252,13 @@ class ModuleTree:
         return self._member("_buffers", target, "buffer")
 
     def _member(self, register: str, target: str, what: str) -> Any:
-        path, _, name = target.rpartition(".")
-        entries = getattr(self.get_submodule(path), register)
-        if entries.get(name) is None:
-            raise UsageError(f"{type(self).__name__} has no {what} {target!r}.{did_you_mean(name, entries)}")
-        return entries[name]
+        entries = getattr(self, register)
+        first, dot, rest = target.partition(".")
+        if dot and (self._modules or not entries):  # the members of declared layers and models have dots in their names
+            return self.get_submodule(first)._member(register, rest, what)
+        if entries.get(target) is None:
+            raise UsageError(f"{type(self).__name__} has no {what} {target!r}.{did_you_mean(target, entries)}")
+        return entries[target]
 
     def apply(self, fn: Callable[[Any], Any]) -> Self:
         """Call ``fn(module)`` for every module in this one, the innermost first; gives this module."""
@@ -264,7 +270,7 @@ class ModuleTree:
 
 def _warn_of_hidden_modules(owner: ModuleTree, name: str, value: Any) -> None:
     parts = value.values() if type(value) is dict else value if type(value) in (list, tuple) else ()
-    if any(isinstance(part, (ModuleTree, *CHILD_WRAPPERS)) for part in parts):
+    if any(not isinstance(part, Tensor) and as_child(part) is not None for part in parts):
         container = "nn.ModuleDict" if isinstance(value, dict) else "nn.ModuleList"
         warn_user(
             f"{type(owner).__name__}.{name} is a {type(value).__name__} of modules, which are no children: they have "

@@ -29,8 +29,7 @@ def _in_float32(input: Any, other: Any) -> tuple[list[Any], str] | None:
     if type(number) not in (int, float) or str(getattr(tensor, "dtype", "")) not in ("float16", "bfloat16"):
         return None
     dtype = str(tensor.dtype)
-    rounded = float(number_array(number, dtype))
-    if rounded == number or number != number:
+    if float(number_array(number, dtype)) == number or number != number:
         return None
     return [cast_to(v, "float32", tensor) for v in (input, other)], dtype
 
