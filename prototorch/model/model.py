@@ -824,7 +824,8 @@ class Model:
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
         system, data_format = system or block.system, data_format or block.data_format
-        if block.is_saved_file and not (block.rules or block.except_ or system or by_order or data_format):
+        options = (block.rules, block.except_, block.digest, system, by_order, data_format)
+        if block.is_saved_file and not any(options):
             return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
         matched = weight_reader().match(
             block,

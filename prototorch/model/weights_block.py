@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -29,6 +30,11 @@ class Weights(Block):
         doc='Name of a weight set ("torchvision/resnet50-v2") or an alias of one ("imagenet"), the path of a file, '
         "relative to the model file, or an address."
     )
+    digest: str | None = field(
+        None,
+        doc='Digest of the file, "sha256:" with 64 digits or the first 8 or more of them; another file at its place is '
+        "an error.",
+    )
     except_: tuple[str, ...] = field(
         (), type=ListOf(Pattern()), doc="Patterns of the weights, or layers, that are initialized as without the file."
     )
@@ -49,10 +55,16 @@ class Weights(Block):
     }
     examples = [
         example('weights { source: "imagenet" }'),
+        example('weights { source: "trained.h5"  digest: "sha256:9f86d081" }'),
         example('weights { source: "torchvision/resnet50-v1"  except: "logits/*" }'),
         example('weights { source: "trained.pth"  rules { map { from: "fc"  to: "logits" } } }'),
         example('weights { source: "gpt2.npz"  system: "prototorch" }'),
     ]
+
+    def check(self) -> None:
+        """A digest of a known form, for a source that is a file."""
+        if self.digest is not None and not re.fullmatch("sha256:[0-9a-f]{8,64}", self.digest):
+            self.refuse(f"expected sha256: with 8 to 64 hexadecimal digits, got {self.digest!r:.80}", "digest")
 
     @classmethod
     def from_source(cls, what: Any, except_: str | Sequence[str] = (), rules: Rules | None = None) -> Weights:
@@ -76,5 +88,7 @@ class Weights(Block):
 
     @property
     def is_saved_file(self) -> bool:
-        """Whether the source is the path of a file of `Model.save`, and of no set."""
-        return "://" not in self.source and os.path.isfile(self.source) and is_container(self.source)
+        """Whether the source is the path of a file of `Model.save`, and of no set, and no text names it, which would be
+        relative to the text."""
+        is_path = self.text_folder is None and "://" not in self.source
+        return is_path and os.path.isfile(self.source) and is_container(self.source)

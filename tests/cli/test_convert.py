@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,34 @@ def test_a_saved_model_becomes_a_text_with_its_weights_beside_it(folder: Path):
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["files"] == ["copy.proto", "copy.h5"]
     text, saved = pt.load_model("copy.proto"), pt.load_model("net.h5")
-    text.load_weights("copy.h5")
     for name, array in saved.weights.items():
         np.testing.assert_array_equal(text.weights[name], array)
+
+
+def test_a_converted_text_finds_its_weights_from_any_folder(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    convert("net.h5", "net.onnx")
+    for name in ("models", "elsewhere"):
+        (folder / name).mkdir()
+    convert("net.onnx", "models/copy.proto", weights_to="elsewhere/weights.h5")
+    assert 'source: "../elsewhere/weights.h5"' in Path("models/copy.proto").read_text(encoding="utf-8")
+    x = np.random.default_rng(0).standard_normal((2, *pt.load_model("net.h5").net.inputs[0].shape)).astype(np.float32)
+    expected = pt.load_model("net.h5").predict(x, verbose=0)
+    monkeypatch.chdir(folder / "elsewhere")
+    model = pt.load_model("../models/copy.proto")
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_other_weights_at_the_place_of_a_converted_text_are_refused_with_both_digests(folder: Path):
+    convert("net.h5", "copy.proto")
+    stated = re.search(r"sha256:[0-9a-f]{64}", Path("copy.proto").read_text(encoding="utf-8"))
+    assert stated is not None
+    other = pt.load_model("net.h5")
+    other.weights["fc/kernel"] = other.weights["fc/kernel"] + 1
+    other.save("copy.h5")
+    with pytest.raises(WeightsError) as raised:
+        pt.load_model("copy.proto")
+    assert stated[0] in str(raised.value)
+    assert len(set(re.findall(r"sha256:[0-9a-f]{64}", str(raised.value)))) == 2
 
 
 @pytest.mark.parametrize("target", ["a.onnx", "a.pt", "a.h5"])

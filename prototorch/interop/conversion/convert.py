@@ -13,10 +13,14 @@ from prototorch.engine.storage.atomic_write import rename_durably, write_bytes
 from prototorch.errors import FileError, UsageError
 from prototorch.interop.conversion.pairs import rules_text
 from prototorch.interop.conversion.sources import ConversionSource, WeightOptions, open_source
+from prototorch.interop.downloads.digests import digests_of_file
 from prototorch.interop.writers import find_output_format, output_formats, written_endings
 from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.model.foreign_files import ModelToWrite
 from prototorch.model.rules_file import as_rules
+from prototorch.model.weights_block import Weights
+from prototorch.text.syntax_tree import Body, Field
+from prototorch.text.writer import format_fields
 
 __all__ = ["Conversion", "convert"]
 
@@ -79,7 +83,8 @@ def convert(
         notes = conversion.notes
     for path in writes:
         _check_target(source, path, force)
-    return Conversion(_write_all(writes, force), tuple(notes))
+    paths = _write_all(writes, force)
+    return Conversion(tuple(sorted(paths, key=lambda path: path != target)), tuple(notes))
 
 
 def _plan(
@@ -103,16 +108,39 @@ def _plan(
         )
     if is_own:
         return {target: lambda path: _save(own, path)}
-    text = source.text or own.to_text()
-    writes: dict[str, _Write] = {target: lambda path: _write_text(path, text)}
     weights = weights_to or os.path.splitext(target)[0] + ".h5"
     if source.has_weights:
-        writes[weights] = lambda path: _save(own, path)
-    elif weights_to is not None:
+        pair = _TextAndWeights(own, source.text, os.path.relpath(weights, os.path.dirname(target) or os.curdir))
+        return {weights: pair.write_weights, target: pair.write_text}  # the text names the file, with its digest
+    text = source.text or own.to_text()
+    writes: dict[str, _Write] = {target: lambda path: _write_text(path, text)}
+    if weights_to is not None:
         if source.text is None:
             raise UsageError(f"{source.path}: is a text, which has no weights to write into {weights_to}")
         source.notes.append(f"{source.path} has no weights: {weights_to} is not written")
     return writes
+
+
+class _TextAndWeights:
+    """A text and the saved model with its weights, which the text names relative to itself, with the digest.
+
+    text: the model's, where it is not what `Model.to_text` gives. source: the path of the weights from the text.
+    """
+
+    def __init__(self, model: Any, text: str | None, source: str):
+        self.model, self.text, self.source = model, text, source.replace(os.sep, "/")
+        self.digest = ""
+        model.weights_block = None  # the weights are those of the file, wherever they came from
+
+    def write_weights(self, path: str) -> Sequence[str]:
+        paths = _save(self.model, path)
+        self.digest = f"sha256:{digests_of_file(path).sha256}"
+        return paths
+
+    def write_text(self, path: str) -> Sequence[str]:
+        block = Weights(source=self.source, digest=self.digest)
+        field = Field("weights", Body(tuple(block.to_fields())))
+        return _write_text(path, (self.text or self.model.to_text()).rstrip("\n") + "\n" + format_fields([field]))
 
 
 def _foreign_writer(source: ConversionSource, target: str, to: str | None, options: dict[str, Any]) -> _Write:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from prototorch.base.terminal import escape_line
-from prototorch.errors import FileError, UsageError
+from prototorch.errors import FileError, UsageError, WeightsError
 from prototorch.graph.net import Net
 from prototorch.interop.downloads import download
+from prototorch.interop.downloads.digests import digests_of_file, parse_digest
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
@@ -62,15 +63,19 @@ def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None
     name = block.source
     declared = find_set(name, net)
     if declared is not None:
+        if block.digest is not None:
+            raise UsageError(f"{name!r:.100} is a weight set, which declares its own digest: leave out digest")
         if check:
             check_belongs(declared, net, block.except_)
         is_allowed = allow_download or (allow_download is None and name == declared.weights.address)
         source_weights = _open_set(declared, net, is_allowed)
     elif "://" in name or name.startswith("file:"):
         _check_allowed("the text", name, allow_download is not False)
-        source_weights = _open_file(download(name), net)
+        source_weights = _open_file(download(name, digest=block.digest), net)
     else:
-        source_weights = _open_file(_find_file(block, net), net)
+        path = _find_file(block, net)
+        _check_digest(path, block.digest)
+        source_weights = _open_file(path, net)
     return source_weights if block.rules is None else replace(source_weights, rules=block.rules)
 
 
@@ -85,6 +90,19 @@ def _find_file(block: Weights, net: Net) -> Path:
             f"{suggest_sets(block.source, net)}"
         )
     return path
+
+
+def _check_digest(path: Path, text: str | None) -> None:
+    """Raises WeightsError for a file with another digest than that of the text."""
+    digest = parse_digest(text)
+    if digest is None:
+        return
+    digests = digests_of_file(path)
+    if not digest.matches(digests):
+        raise WeightsError(
+            f"{path}: these are not the weights that the text was written for: the text states the digest {text}, and "
+            f"the file's is sha256:{digests.sha256}; name the right file, or leave out digest to take this one"
+        )
 
 
 def _looks_like_path(name: str) -> bool:

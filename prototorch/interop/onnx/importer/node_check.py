@@ -76,8 +76,10 @@ def _check_attributes(node: OnnxNode, schema: Any) -> None:
         declared = schema.attributes.get(name)
         if declared is None:
             if not name.startswith("__"):  # those are for tools
-                known = ", ".join(sorted(schema.attributes)) or "none"
-                raise NoLayerError(f"it has no attribute {name[:60]!r} in opset {node.version}; it has {known}")
+                attribute_names = ", ".join(sorted(schema.attributes)) or "none"
+                raise NoLayerError(
+                    f"it has no attribute {name[:60]!r} in opset {node.version}; it has {attribute_names}"
+                )
         elif attribute.type and attribute.type != declared.type.value:
             kind = type(attribute).AttributeType.Name
             raise NoLayerError(
