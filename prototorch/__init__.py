@@ -24,6 +24,7 @@ __distribution__ = "prototorch-dl"  # by which the command line knows this packa
 #: public name -> its module and its name there; an empty name stands for the module itself
 _PUBLIC = {
     "load_model": ("prototorch.model.load", "load_model"),
+    "model_from_bytes": ("prototorch.model.copying", "model_from_bytes"),
     "read_weights": ("prototorch.model.loading.read.read_file", "read_weights"),
     "save": ("prototorch.utils.serialization", "save"),
     "load": ("prototorch.utils.serialization", "load"),

@@ -148,10 +148,22 @@ class Model:
             object.__getattribute__(self, name)
         raise attribute_error(type(self), name)
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "Model cannot be pickled, because opening a pickle runs code; use model.save(path) and load_model(path)"
-        )
+    def __reduce__(self) -> tuple[Callable[[bytes], Model], tuple[bytes]]:
+        """A pickle holds the bytes that `save` writes, and the name of `model_from_bytes`. Raises UsageError for a
+        model with Python functions."""
+        copying = importlib.import_module("prototorch.model.copying")  # which imports the reading of files
+        return copying.model_from_bytes, (copying.model_to_bytes(self),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        """A model with copies of the weights, the optimizer's state and the position of the training."""
+        copy: Model = importlib.import_module("prototorch.model.copying").copy_model(self)
+        memo[id(self)] = copy
+        return copy
+
+    def __copy__(self) -> Model:
+        """A model that shares the weights, compiled alike, with an optimizer state of its own."""
+        copy: Model = importlib.import_module("prototorch.model.copying").copy_sharing_weights(self)
+        return copy
 
     def __repr__(self) -> str:
         ends = f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}"

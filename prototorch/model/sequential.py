@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import wraps
 from typing import Any
 
@@ -84,6 +85,38 @@ class SequentialModel(Model):
         if self._input is None and not self._rows and item.stated_input_shape is not None:
             self._input = Input(item.stated_input_shape)
         self._rows.append(item)
+
+    def adopt_net(self) -> None:
+        """Take the layers, and the input, of the net that the model has been given."""
+        (node,) = self.net.inputs
+        self._input = Input(node.shape, node.name, node.dtype)
+        self._rows = [row.layer for row in self.net.nodes]
+        self._options = {"name": self.net.name, "preprocess": self.net.preprocess, "augment": self.net.augment}
+
+    def __reduce__(self) -> Any:
+        self._check_built("pickled")
+        return super().__reduce__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return super().__deepcopy__(memo) if self.built else self._copy_layers(memo)
+
+    def __copy__(self) -> Model:
+        self._check_built("copied by copy.copy, which shares its weights")
+        return super().__copy__()
+
+    def _check_built(self, what: str) -> None:
+        if not self.built:
+            raise UsageError(
+                f"the model {self._options['name']!r} is not built and cannot be {what}: put pt.Input(shape) first, or "
+                "fit it"
+            )
+
+    def _copy_layers(self, memo: dict[int, Any]) -> SequentialModel:
+        """A copy of a model that has no net yet."""
+        copy = type(self).__new__(type(self))
+        memo[id(self)] = copy
+        vars(copy).update({name: deepcopy(value, memo) for name, value in vars(self).items()})
+        return copy
 
     @property
     def built(self) -> bool:
