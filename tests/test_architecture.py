@@ -88,7 +88,7 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.model.model",),
     ("prototorch.model.sequential",),
     ("prototorch.model.load",),
-    ("prototorch.model.fit_preconditions",),
+    ("prototorch.model.fit_preconditions", "prototorch.model.copying"),
     ("prototorch.model.diagnose", "prototorch.model.prediction", "prototorch.model.docs_pages"),
     ("prototorch.model.generation",),
     ("prototorch.engine.harness",),

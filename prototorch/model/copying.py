@@ -29,7 +29,8 @@ def model_to_bytes(model: Model) -> bytes:
         name = min(functions)
         raise UsageError(
             f"the model {model.name!r} cannot be pickled: {name!r} is a Python function, of which a file holds the "
-            f"name alone; use model.save(path) and load_model(path, custom_objects={{{name!r}: {name}}}), or copy.deepcopy"
+            f"name alone: use model.save(path) and load_model(path, custom_objects={{{name!r}: {name}}}), or "
+            "copy.deepcopy"
         )
     return _saved_bytes(model)
 
