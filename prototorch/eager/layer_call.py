@@ -26,9 +26,9 @@ from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.storage import Storage, VariableStorage
 from prototorch.eager.tensor import Tensor
-from prototorch.eager.tracing import outside_trace
+from prototorch.eager.tracing import active_trace, outside_trace
 from prototorch.engine.backends.host_memory import check_free
-from prototorch.errors import ModelError, ModelWarning, ShapeError, UsageError, warn_user
+from prototorch.errors import DataError, ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
@@ -233,6 +233,20 @@ def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
         source.variables.tensors[full] = weight
 
 
+def _check_indices(value: Any, count: int, layer: str) -> None:
+    """Raises DataError for indices of a layer's table that are not whole numbers from 0 to ``count`` - 1, where they
+    are in the host's memory, as `fit` and `predict` do."""
+    if not value.interpreter.has_memory or value.device.type != "cpu" or active_trace.get() is not None:
+        return
+    indices = value.numpy()
+    invalid = (indices < 0) | (indices >= count)
+    if value.spec.is_float:
+        invalid |= indices != np.floor(indices)
+    if invalid.any():
+        at = tuple(int(i) for i in np.argwhere(invalid)[0])
+        raise DataError(f"the layer {layer!r} expects integers from 0 to {count - 1}; at {list(at)} is {indices[at]}")
+
+
 def run_layer(
     layer: Layer, inputs: Sequence[Any], *, training: bool | None = None, key: Any = None, name: str | None = None
 ) -> Any:
@@ -246,6 +260,10 @@ def run_layer(
             f"{type(layer).__name__} {{ weights: {layer.weights!r} }} shares weights by name, as layers of a model do; "
             "on tensors, call one layer object several times"
         )
+    count = layer.index_count()
+    if count is not None:
+        for value in inputs:
+            _check_indices(value, count, name or layer.name or type(layer).__name__)
     state = layer_state(layer)
     state.losses = []
     dtype = next((t.dtype for t in inputs if t.spec.is_float), "float32")

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from prototorch.data.pipeline.source import encode_texts
-from prototorch.eager.functions.creation import tensor
+from prototorch.eager.dtype import as_dtype
+from prototorch.eager.fed_values import fed_array
+from prototorch.eager.functions.conversion import from_numpy
 from prototorch.eager.layer_call import training as training_phase
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.tracing import active_trace
 from prototorch.errors import UsageError
 from prototorch.graph.net import InputNode, Net
 from prototorch.graph.symbolic import SymbolicTensor
@@ -55,16 +56,16 @@ def _inputs_by_name(net: Net, inputs: Sequence[Any]) -> dict[str, Any]:
 
 
 def _as_tensor(node: InputNode, value: Any) -> Tensor:
+    """An input as a tensor. Raises UsageError for elements that the input's dtype cannot hold; a tensor is taken as it
+    is where it computes the same, as float64 in the place of float32."""
+    receiver = f"the input {node.name!r}"
     if isinstance(value, Tensor):
+        is_whole = not as_dtype(node.dtype).is_floating_point
+        is_readable = value.interpreter.has_memory and value.device.type == "cpu" and active_trace.get() is None
+        if is_whole and value.spec.is_float and is_readable:
+            return from_numpy(fed_array(value, node.dtype, receiver))
         return value
-    try:
-        if np.asarray(value).dtype.kind == "c":
-            raise UsageError(f"the input {node.name!r} holds complex numbers, expected real ones")
-        return tensor(value, dtype=node.dtype)
-    except UsageError:
-        raise
-    except (TypeError, ValueError) as exc:
-        raise UsageError(f"the input {node.name!r} must be a tensor or an array, not {type(value).__name__}") from exc
+    return from_numpy(fed_array(value, node.dtype, receiver))
 
 
 def _preprocess(net: Net, values: dict[str, Any]) -> dict[str, Any]:

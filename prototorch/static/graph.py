@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from prototorch.compiler.compiled_function import compile
-from prototorch.eager.functions.creation import tensor
+from prototorch.eager.fed_values import fed_array
+from prototorch.eager.functions.conversion import from_numpy
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ModelFileError, ShapeError, UsageError
 from prototorch.graph.symbolic import SymbolicTensor
@@ -84,8 +85,9 @@ class StaticGraph:
     def __call__(self, *arrays: Any) -> Any:
         """The values of the outputs for these arrays: one array, or a list where a list of outputs was given.
 
-        Raises UsageError for another number of arrays, ShapeError for one that does not fit its input, and
-        ResourceError, before anything is computed, where the graph needs more memory than there is.
+        Raises UsageError for another number of arrays and for elements that the input's dtype cannot hold, ShapeError
+        for an array that does not fit its input, and ResourceError, before anything is computed, where the graph needs
+        more memory than there is.
         """
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
@@ -103,14 +105,16 @@ class StaticGraph:
     def _feed(self, symbol: SymbolicTensor, array: Any) -> Tensor:
         node = symbol.input_node
         assert node is not None
-        value = array.detach().clone() if isinstance(array, Tensor) else tensor(array, dtype=node.dtype)
+        receiver = f"the input {node.name or self.inputs.index(symbol)!r}"
+        if isinstance(array, Tensor) and array.dtype == node.dtype:
+            value = array.detach().clone()
+        else:
+            value = from_numpy(fed_array(array, node.dtype, receiver))
         shape = tuple(value.shape)[1:]
         fits = len(value.shape) == len(node.shape) + 1 and all(
             n is None or n == m for n, m in zip(node.shape, shape, strict=True)
         )
         if not fits or value.dtype != node.dtype:
             want = ", ".join("any" if n is None else str(n) for n in (None, *node.shape))
-            raise ShapeError(
-                f"the input {node.name or self.inputs.index(symbol)!r} takes {node.dtype}[{want}], got {value.spec}"
-            )
+            raise ShapeError(f"{receiver} takes {node.dtype}[{want}], got {value.spec}")
         return value

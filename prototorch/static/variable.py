@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.eager.fed_values import fed_array
 from prototorch.eager.functions.creation import as_array
 from prototorch.eager.layer_call import weight_tensor
 from prototorch.eager.random_keys import default_keys
@@ -51,7 +52,8 @@ class GraphVariable(SymbolicTensor):
                 rule.values(sizes, default_keys.next_generator(), compute_fans(sizes)), dtype=str(dtype or "float32")
             )
         else:
-            array = as_array(initial_value, dtype)
+            receiver = f"Variable {self.name!r}"
+            array = as_array(initial_value) if dtype is None else fed_array(initial_value, dtype, receiver)
             if shape is not None and tuple(shape) != array.shape:
                 raise UsageError(f"Variable {self.name!r}: shape {list(shape)} was given for {list(array.shape)}")
         self.tensor: Tensor = weight_tensor(array, array.dtype.kind == "f")
@@ -66,7 +68,7 @@ class GraphVariable(SymbolicTensor):
 
     @value.setter
     def value(self, array: Any) -> None:
-        new_value = np.asarray(array)
+        new_value = fed_array(array, self.tensor.dtype, repr(self))
         if new_value.shape != tuple(self.tensor.shape):
             raise UsageError(f"{self!r}: cannot take an array of shape {list(new_value.shape)}")
         self.tensor.array[...] = new_value
