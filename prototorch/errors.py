@@ -37,6 +37,7 @@ __all__ = [
     "DataError",
     "FileError",
     "GradientError",
+    "IndexRangeError",
     "ModelError",
     "ModelFileError",
     "ModelWarning",
@@ -108,6 +109,12 @@ class DataError(PrototorchError, ValueError):
     """Data that cannot be trained on."""
 
     exit_code = 4
+
+
+class IndexRangeError(RangeError, DataError):
+    """An index or a label among the values of a tensor or of data that is out of range."""
+
+    exit_code = DataError.exit_code
 
 
 class FileError(PrototorchError, OSError):

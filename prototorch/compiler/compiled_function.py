@@ -10,6 +10,7 @@ from typing import Any
 from prototorch.compiler.compiled_call import CompiledCall
 from prototorch.compiler.gradient import trace_gradient
 from prototorch.compiler.guards import Guards
+from prototorch.compiler.impure_reads import refuse_impure_reads
 from prototorch.compiler.plan_run import backend_of
 from prototorch.compiler.saved_function import save_function
 from prototorch.compiler.signature import CallSignature, map_tensors
@@ -80,7 +81,8 @@ class CompiledFunction:
         token = active_trace.set(trace)
         try:
             inner = map_tensors((args, options), lambda t: traced[id(t)])
-            value = self.function(*inner[0], **inner[1])
+            with refuse_impure_reads():
+                value = self.function(*inner[0], **inner[1])
             del inner
             gradient = trace_gradient(trace, arguments, value)
             result = collect_results(trace, arguments, grads, value, gradient)
@@ -201,14 +203,20 @@ def compile(
     Gradients flow through it.
 
     fullgraph: the whole function is always one graph; False changes nothing. disable: give the function as it is.
-    dynamic, backend, mode, options: of PyTorch's compilers; only their defaults are possible.
+    dynamic: taken, with a ModelWarning; each shape has a plan. backend, mode, options: of PyTorch's compilers; only
+    their defaults are possible.
 
     Raises UsageError where Python's control flow depends on the elements of a tensor, with the line; where the function
-    changes things outside that are no tensors; and for options that there are none of.
+    reads random numbers that are not the package's own, the clock or the environment, with the line; where it changes
+    things outside that are no tensors; and for options that there are none of. A call raises IndexRangeError for an index
+    or a label outside of its bounds, and writes nothing.
     """
-    for name, value in (("dynamic", dynamic), ("options", options)):
-        if value:
-            raise UsageError(f"compile: {name}={value!r:.40} is not possible: each shape of the arguments has a plan")
+    if options:
+        raise UsageError(f"compile: options={options!r:.40} are those of another compiler; leave them out")
+    if dynamic:
+        warn_user(
+            "compile: dynamic=True changes nothing: each shape of the arguments is traced, and has a plan", ModelWarning
+        )
     if backend not in (None, "inductor") or mode not in (None, "default"):
         raise UsageError(
             f"compile: backend={backend!r:.40}, mode={mode!r:.40}: there is one compiler, that of the models' plans; "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import types
+from array import array
 from collections import deque
 from collections.abc import Iterable
+from copy import copy
 from functools import partial
 from itertools import repeat
 from operator import eq, is_
@@ -26,6 +28,8 @@ MAX_ITEMS = 20_000  # that are looked at from one function
 MAX_ARRAY_BYTES = 2**16  # of an array of NumPy whose elements are compared
 _ABSENT = object()
 _VALUE_TYPES = (bool, int, float, complex, str, bytes, type(None), DType)
+#: mutable containers whose items have no keys
+_COMPARED_TYPES = (set, deque, bytearray, array)
 _OPAQUE = (types.BuiltinFunctionType, np.generic, Layer, Variables)  # a model's weights are states of the plan
 
 
@@ -43,6 +47,7 @@ class Guards:
         self.zeros: list[tuple[Any, Any, bool, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.arrays: list[tuple[np.ndarray, bytes, str]] = []
+        self.contents: list[tuple[Any, Any, str]] = []  # containers that are compared as a whole, with copies
         self.large_arrays: list[tuple[np.ndarray, str]] = []
         self.tensors: dict[int, Tensor] = {}
         self._visited: set[int] = set()
@@ -59,6 +64,7 @@ class Guards:
         items = [*self.by_value, *self.objects]
         self._in_dicts = _columns([i for i in items if isinstance(i[0], dict)])
         self._other_items = [i for i in items if not isinstance(i[0], dict)]
+        self._compared = [c[0] for c in self.contents], [c[1] for c in self.contents]
         self._sized = [s[0] for s in self.sizes], [s[1] for s in self.sizes]
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
@@ -82,6 +88,10 @@ class Guards:
         elif isinstance(value, tuple):
             for k, v in enumerate(value):
                 self._visit(v, f"{path}[{k}]")
+        elif isinstance(value, _COMPARED_TYPES):
+            self.contents.append((value, copy(value), path))
+            for k, v in enumerate(value):
+                self._visit(v, f"{path}: item {k}")
         elif isinstance(value, Optimizer):
             self._visit_optimizer(value, path)
         elif isinstance(value, np.ndarray):

@@ -31,9 +31,10 @@ from prototorch.ops.lazy_array import LazyArray
 from prototorch.ops.view_update import ViewSteps, view_update
 from prototorch.spec import Spec
 
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+#: the folder of the package's own code, with a separator at its end
+PACKAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-__all__ = ["CapturedArray", "TraceInterpreter", "UnknownElementsError", "user_location"]
+__all__ = ["PACKAGE_FOLDER", "CapturedArray", "TraceInterpreter", "UnknownElementsError", "user_location"]
 
 
 @dataclass
@@ -149,7 +150,11 @@ class TraceInterpreter(TensorInterpreter):
             if t.leaf_requires_grad and t.interpreter is not self and id(t) not in self.leaves:
                 self.leaves[id(t)] = t
                 self.initial_grads.setdefault(id(t), t.grad)
-        result = self.graph.apply(op, [c.value for c in cells], attrs)
+        if op is ops.bounded_index:
+            with self.graph.scope(user_location()):
+                result = self.graph.apply(op, [c.value for c in cells], attrs)
+        else:
+            result = self.graph.apply(op, [c.value for c in cells], attrs)
         several = isinstance(result, tuple)
         values: tuple[Value, ...] = result if isinstance(result, tuple) else (result,)
         attrs_key = tuple(sorted(attrs.items())) if attrs else ()
@@ -250,7 +255,7 @@ def user_location() -> str:
     """The innermost line of the stack that is no code of the package: ``file:line``; "" where there is none."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE_FOLDER):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from prototorch.engine.backends.index_guard import COUNT_OUTPUT
 from prototorch.graph.in_place import update_states_in_place, write_over_inputs
 from prototorch.graph.ir import SETUP, Graph, Node, Value
 from prototorch.graph.liveness import Liveness, Step
@@ -68,7 +69,9 @@ class _Allocator:
         self.liveness = Liveness(nodes, (*graph.outputs.values(), *graph.updates.values()))
         self.steps = self.liveness.steps
         self.persistent = self._persistent_storages()
-        self.in_state, self.copies = update_states_in_place(self.liveness, graph.outputs, graph.updates, graph.states)
+        self.in_state, self.copies = update_states_in_place(
+            self.liveness, graph.outputs, graph.updates, graph.states, graph.outputs.get(COUNT_OUTPUT)
+        )
         self.alias = write_over_inputs(self.liveness, self.in_state, self.persistent)
         self._find_buffers()
 

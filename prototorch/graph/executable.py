@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
-from prototorch.engine.backends.executable_plan import Buffer, ExecutablePlan, ExecutableStep, PersistentTensor
+from prototorch.engine.backends.executable_plan import (
+    Buffer,
+    ExecutablePlan,
+    ExecutableStep,
+    IndexGuard,
+    PersistentTensor,
+)
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.plan import Plan
 
@@ -43,7 +49,16 @@ def make_executable(plan: Plan) -> ExecutablePlan:
         persistent_tensors=tuple(_persistent_tensors(plan)),
         setup_steps=plan.setup_steps,
         dependencies=plan.dependencies,
+        index_guard=_index_guard(plan, buffers),
     )
+
+
+def _index_guard(plan: Plan, buffers: Mapping[Value, Buffer]) -> IndexGuard | None:
+    count = plan.index_count
+    if count is None:
+        return None
+    step = next(i for i, s in enumerate(plan.steps) if count in s.outputs)
+    return IndexGuard(step, buffers[count], tuple((check, buffers[value]) for check, value in plan.index_checks))
 
 
 def _buffer(value: Value, plan: Plan) -> Buffer:

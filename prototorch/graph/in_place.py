@@ -11,10 +11,16 @@ __all__ = ["update_states_in_place", "write_over_inputs"]
 
 
 def update_states_in_place(
-    liveness: Liveness, outputs: Mapping[str, Value], updates: Mapping[str, Value], states: Mapping[str, Value]
+    liveness: Liveness,
+    outputs: Mapping[str, Value],
+    updates: Mapping[str, Value],
+    states: Mapping[str, Value],
+    flag: Value | None = None,
 ) -> tuple[dict[Value, str], list[tuple[str, Value]]]:
     """The storages that are written straight over a state, with its name; and for the other states (name, value) what
-    must be copied into them at the end of the step."""
+    must be copied into them at the end of the step. flag: what decides whether the run goes on; no state is written
+    before it is known."""
+    flag_step = -1 if flag is None else liveness.first_def.get(liveness.storage(flag), -1)
     read_after_run = {liveness.storage(v) for v in outputs.values()}
     in_state: dict[Value, str] = {}
     copies = []
@@ -23,7 +29,7 @@ def update_states_in_place(
         if root is state:
             continue
         at = liveness.first_def.get(root)
-        if at is not None and root not in read_after_run and root not in in_state:
+        if at is not None and at > flag_step and root not in read_after_run and root not in in_state:
             step = liveness.steps[at]
             source = step.node.op.inplace_map(step.node.attrs).get(root.index) if step.node.loop is None else None
             over_state = source is not None and liveness.storage(step.inputs[source]) is state

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executable_plan import StepSpec
+from prototorch.engine.backends.index_guard import COUNT_OUTPUT, IndexCheck
 from prototorch.graph.allocation import Allocation, plan_memory
 from prototorch.graph.ir import SETUP, Graph, Value
 from prototorch.graph.liveness import Step
@@ -44,6 +45,8 @@ class Plan:
     dependencies: tuple[str, ...] = ()
     guarded_states: frozenset[str] = frozenset()  # that a backend need not change where the updates are not applied
     saved_bytes: int = 0  # of the arena, by rematerialization
+    index_count: Value | None = None  # of the indices outside of their bounds; None where there are none to count
+    index_checks: tuple[tuple[IndexCheck, Value], ...] = ()  # of these indices
 
     def schedule(self) -> Iterator[tuple[int, int]]:
         """The steps in the order in which they run, by number, each with the trip of its loop."""
@@ -92,11 +95,12 @@ def make_plan(
     compiled = graph.clone(outputs, updates or {})
     context = PassContext(backend, low_memory)
     run_pipeline(compiled, context)
+    results = compiled.outputs
     memory = plan_memory(compiled, _LOW_MEMORY_FRAGMENTATION if low_memory else MAX_FRAGMENTATION)
     return Plan(
         memory.steps,
         memory.allocations,
-        compiled.outputs,
+        {name: results[name] for name in outputs},
         compiled.inputs,
         memory.states,
         memory.state_copies,
@@ -105,4 +109,6 @@ def make_plan(
         sum(step.node.phase == SETUP for step in memory.steps),
         memory.dependencies,
         saved_bytes=context.bytes_before_rematerialization - memory.arena_bytes if low_memory else 0,
+        index_count=results.get(COUNT_OUTPUT),
+        index_checks=tuple((check, results[check.output]) for check in context.index_checks),
     )

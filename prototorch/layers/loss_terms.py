@@ -49,10 +49,19 @@ def class_indices(ctx: Context, labels: ArrayValue, shape: tuple[int, ...], what
 
 
 def pick_class(x: ArrayValue, indices: ArrayValue) -> Any:
-    """The elements of x [..., classes] at int32 indices [..., 1]; NaN where an index is no class."""
-    is_class = ops.logical_and(ops.greater_equal(indices, 0), ops.less(indices, x.shape[-1]))
+    """The elements of x [..., classes] at int32 indices [..., 1]. The executor refuses an index that is no class; where
+    nothing checks it, the element is NaN."""
+    classes = x.shape[-1]
+    indices = bounded_label(indices, classes)
+    is_class = ops.logical_and(ops.greater_equal(indices, 0), ops.less(indices, classes))
     picked = ops.take_along_axis(x, ops.where(is_class, indices, ops.zeros_like(indices)))
     return ops.where(is_class, picked, ops.full(shape=(), value=float("nan"), dtype=x.dtype))
+
+
+def bounded_label(labels: ArrayValue, classes: int) -> Any:
+    """Labels as they are; the executor refuses those that are no class."""
+    message = f"the label {{}} is none of the {classes} classes, which count from 0"
+    return ops.bounded_index(labels, size=classes, message=message)
 
 
 def floor_value(x: ArrayValue, low: float) -> Any:

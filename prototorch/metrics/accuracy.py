@@ -101,7 +101,10 @@ def class_index_spec(name: str, output: Spec, axis: int) -> Spec:
 
 
 def in_top_k(target: Any, output: Any, k: int) -> Any:
-    """1 where fewer than k classes have a score above that of the target, else 0; a NaN score is never correct."""
+    """1 where fewer than k classes have a score above that of the target, else 0; a NaN score is never correct, nor a
+    target that is no class, such as the one that a loss leaves out."""
+    is_class = ops.logical_and(ops.greater_equal(target, 0), ops.less(target, output.shape[-1]))
+    target = ops.where(is_class, target, ops.zeros_like(target))
     score = ops.take_along_axis(output, ops.expand_dims(target, -1))
     above = ops.cast(ops.logical_not(ops.less_equal(output, score)), dtype="float32")
-    return ops.cast(ops.less(ops.sum(above, axis=-1), float(k)), dtype="float32")
+    return ops.cast(ops.logical_and(is_class, ops.less(ops.sum(above, axis=-1), float(k))), dtype="float32")

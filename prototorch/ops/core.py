@@ -19,6 +19,7 @@ from prototorch.ops.facts import (
     Attrs,
     BatchDependence,
     Dependences,
+    IndexBounds,
     PrecisionClass,
     Specs,
     elementwise_batched,
@@ -219,6 +220,16 @@ class Op:
     def bytes_moved(self, ins: Specs, outs: Specs, attrs: Attrs) -> int:
         """Bytes read and written with an unlimited cache. Default: all inputs and outputs, each once."""
         return total_bytes(ins) + total_bytes(outs)
+
+    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
+        """The inputs that hold indices, with their bounds. An executor refuses a run whose indices lie outside; an op that
+        is the adjoint of another, and reads the same indices, declares none."""
+        return {}
+
+    def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:
+        """A number that all integers of the result are below, none being negative: positions along an axis. None: not
+        known."""
+        return None
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool | None:
         """Whether the outputs are BATCHED, given how the inputs depend on the samples (at least one is BATCHED, none is

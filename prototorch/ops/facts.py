@@ -16,6 +16,8 @@ from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
 Attrs = Mapping[str, Any]
+#: number of an input that holds indices -> the smallest valid one, and the first that is too large
+IndexBounds = Mapping[int, tuple[int, int]]
 
 
 class PrecisionClass(Enum):

@@ -10,6 +10,7 @@ from prototorch.ops.facts import (
     BATCHED,
     Attrs,
     Dependences,
+    IndexBounds,
     Specs,
     axis_batched,
     flops_per_input,
@@ -50,6 +51,9 @@ class Take(Op):
         flat = xp.take(table, xp.where(inside, positions, xp.zeros_like(positions)), axis=0)
         flat = xp.where(xp.reshape(inside, (-1, *[1] * (table.ndim - 1))), flat, missing)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
+
+    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
+        return {1: (0, ins[0].shape[0])}
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         return dependences[0] is not BATCHED
@@ -102,7 +106,10 @@ def scatter_add(xp: Any, out: Any, indices: Any, values: Any) -> Any:
 
 
 class TakeAlongAxis(Op):
-    """Elements along the last axis: x [..., n], indices [..., k] with the same leading shape; gives [..., k]."""
+    """Elements along the last axis: x [..., n], indices [..., k] with the same leading shape; gives [..., k].
+
+    No other memory is read for an index out of range: where nothing checks it (`Op.index_bounds`), negative ones count
+    from the end, and others give NaN, or 0 for integer elements."""
 
     derivatives = (lambda g, y, x, indices: scatter_add_along_axis(g, indices, size=x.shape[-1]), None)
     flops = no_flops
@@ -114,8 +121,18 @@ class TakeAlongAxis(Op):
             raise self.shape_error(f"leading shapes of {list(x.shape)} and {list(indices.shape)} differ")
         return Spec(indices.shape, x.dtype)
 
+    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
+        return {1: (0, ins[0].shape[-1])}
+
     def reference(self, xp: Any, x: Any, indices: Any) -> Any:
-        return xp.take_along_axis(x, xp.astype(indices, xp.int64), axis=-1)
+        positions, size = xp.astype(indices, xp.int64), x.shape[-1]
+        if not size or not indices.size:
+            return xp.full(indices.shape, missing_row_value(str(x.dtype).rsplit(".", 1)[-1]), dtype=x.dtype)
+        positions = xp.where(positions < 0, positions + size, positions)
+        inside = (positions >= 0) & (positions < size)
+        values = xp.take_along_axis(x, xp.where(inside, positions, xp.zeros_like(positions)), axis=-1)
+        missing = xp.asarray(missing_row_value(str(x.dtype).rsplit(".", 1)[-1]), dtype=x.dtype)
+        return xp.where(inside, values, missing)
 
 
 class ScatterAddAlongAxis(Op):
@@ -151,6 +168,9 @@ class OneHot(Op):
         if indices.is_float:
             raise self.shape_error(f"expected integers, got {indices.dtype}")
         return Spec((*indices.shape, classes), dtype)
+
+    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
+        return {0: (0, attrs["classes"])}
 
     def reference(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
         is_class = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)
@@ -207,6 +227,9 @@ class Iota(Op):
     def infer_spec(self, size: int, dtype: str = "int32") -> Spec:
         return Spec((size,), dtype)
 
+    def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:
+        return int(attrs["size"])
+
     def reference(self, xp: Any, size: int, dtype: str = "int32") -> Any:
         return xp.arange(size, dtype=resolve_dtype(xp, dtype))
 
@@ -223,6 +246,9 @@ class TopK(Op):
             raise self.shape_error(f"k must be between 1 and {x.shape[-1]}, got {k}")
         shape = (*x.shape[:-1], k)
         return Spec(shape, x.dtype), Spec(shape, "int32")
+
+    def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:
+        return ins[0].shape[-1] if ins[0].is_float else None
 
     def reference(self, xp: Any, x: Any, k: int) -> tuple[Any, Any]:
         keys = xp.astype(x, xp.uint8) if x.dtype == xp.bool else x

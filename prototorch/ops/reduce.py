@@ -144,6 +144,9 @@ class _ArgReduction(Op):
             raise self.shape_error(f"cannot reduce an empty axis of {list(x.shape)}")
         return Spec(reduced_shape(x.shape, over, False), "int32")
 
+    def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:
+        return ins[0].shape[attrs["axis"]]
+
     def reference(self, xp: Any, x: Any, axis: int) -> Any:
         return xp.astype(super().reference(xp, x, axis=axis), xp.int32)
 

@@ -29,6 +29,9 @@ class Sort(Op):
             raise self.shape_error("expected at least one axis")
         return Spec(x.shape, x.dtype), Spec(x.shape, "int64")
 
+    def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:
+        return ins[0].shape[-1] if ins[0].is_float else None
+
     def reference(self, xp: Any, x: Any, descending: bool = False) -> tuple[Any, Any]:
         keys = xp.astype(x, xp.uint8) if x.dtype == xp.bool else x
         if descending:  # the stable order of the reversed elements, reversed: equal ones keep their order

@@ -12,9 +12,10 @@ from prototorch.eager.functions.axes import transpose
 from prototorch.eager.functions.getitem import from_zero, mask_indices, read_at
 from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_shapes, broadcast_to, contiguous, flatten, reshape
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import RangeError, ShapeError, UsageError
+from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["checked_index", "gather", "index_select", "index_shape_fits", "non_negative"]
 
@@ -29,11 +30,8 @@ def checked_index(index: Any, name: str) -> Tensor:
 
 def non_negative(index: Tensor, size: int, dim: int, name: str) -> Tensor:
     """Indices that must be between 0 and the size; PyTorch's functions take no negative ones."""
-    if index.interpreter.has_memory and index.device.type == "cpu" and index.spec.size:
-        low, high = int(index.array.min()), int(index.array.max())
-        if low < 0 or high >= size:
-            raise RangeError(f"{name}: index {low if low < 0 else high} is out of range for dim {dim} of size {size}")
-    return index
+    checked: Tensor = bounded(index, size, f"{name}: index {{}} is out of range for dim {dim} of size {size}")
+    return checked
 
 
 def index_shape_fits(name: str, index: Tensor, other: Tensor, what: str, dim: int | None = None) -> None:
@@ -62,7 +60,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     shape = index.shape
     if not input.ndim or not index.ndim:
         input, index = (t if t.ndim else reshape(t, 1) for t in (input, index))
-    non_negative(index, input.shape[dim], dim, "gather")
+    index = non_negative(index, input.shape[dim], dim, "gather")
     for axis, n in enumerate(index.shape):
         if axis != dim and n != input.shape[axis]:
             input = part_of(input, axis, 0, n)
@@ -98,7 +96,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     if index.ndim > 1:
         raise ShapeError(f"index_select: index must be a vector, got shape {list(index.shape)}")
     source, index = (t if t.ndim else reshape(t, 1) for t in (input, index))
-    non_negative(index, source.shape[dim], dim, "index_select")
+    index = non_negative(index, source.shape[dim], dim, "index_select")
     result: Tensor = ops.advanced_index(source, index, axes=(dim,))
     return result if input.ndim else reshape(result, ())
 

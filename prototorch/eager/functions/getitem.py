@@ -9,13 +9,14 @@ import numpy as np
 from prototorch import ops
 from prototorch.eager.functions.views import broadcast_to, reshape
 from prototorch.eager.in_place import assign
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.index_key import IndexKey, check_broadcast, checked_shape, split_key
 from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.scalars import check_elements, check_operand
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import RangeError, UsageError
+from prototorch.errors import UsageError
 
 __all__ = ["index_arrays", "mask_indices", "read_at", "tensor_like", "write_at"]
 
@@ -34,21 +35,13 @@ def mask_indices(mask: Tensor) -> list[Tensor]:
 
 
 def from_zero(index: Tensor, size: int, dim: int) -> Tensor:
-    """Indices that count from 0. Raises RangeError for one out of range, where the elements are in the host's memory;
-    elsewhere it reads NaN and writes nothing."""
+    """Indices that count from 0; negative ones count from the end. Raises IndexRangeError for one out of range; see
+    `bounded`."""
     if index.spec.dtype not in ("int32", "int64"):
         index = ops.cast(index, dtype="int64")
-    if index.interpreter.has_memory and index.device.type == "cpu":
-        elements = index.array
-        if not elements.size:
-            return index
-        low, high = int(elements.min()), int(elements.max())
-        if low < -size or high >= size:
-            raise RangeError(f"index {high if high >= size else low} is out of range for dim {dim} of size {size}")
-        if low >= 0:
-            return index
-    nonnegative: Tensor = ops.where(ops.less(index, 0), index + size, index)
-    return nonnegative
+    message = f"index {{}} is out of range for dim {dim} of size {size}"
+    checked: Tensor = bounded(index, size, message, wraps=True)
+    return checked
 
 
 def index_arrays(source: Tensor, indices: Any) -> tuple[list[Tensor], tuple[int, ...]]:

@@ -34,7 +34,7 @@ def _by_index(name: str, input: Tensor, dim: int, index: Any, source: Any, reduc
             raise ShapeError(f"{name}: source must have shape {list(shape)}, got {list(source.shape)}")
     else:
         source = broadcast_to(_scalar(name, source, input), shape)
-    non_negative(index, target.shape[dim], dim, name)
+    index = non_negative(index, target.shape[dim], dim, name)
     result = ops.index_put(target, source, index, axes=(dim,), reduce=reduce)
     return reshape(result, input.shape) if not input.ndim else result
 

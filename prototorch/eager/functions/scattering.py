@@ -59,7 +59,7 @@ def _scatter(name: str, input: Tensor, dim: int, index: Any, src: Any, reduce: s
         return copy
     shape = tuple(input.shape)
     source, index = (t if t.ndim else reshape(t, 1) for t in (input, index))
-    non_negative(index, source.shape[dim], dim, name)
+    index = non_negative(index, source.shape[dim], dim, name)
     if isinstance(src, Tensor):
         src = src if src.ndim else reshape(src, 1)
         for axis, n in enumerate(index.shape):

@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.engine.backends.index_guard import IndexCheck
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
-__all__ = ["APPLY", "GUARD", "LOSS", "Buffer", "ExecutablePlan", "ExecutableStep", "PersistentTensor", "StepSpec"]
+__all__ = [
+    "APPLY", "GUARD", "LOSS", "Buffer", "ExecutablePlan", "ExecutableStep", "IndexGuard", "PersistentTensor",
+    "StepSpec",
+]  # fmt: skip
 
 #: outputs that an executor may read: the loss; the same, but NaN where a gradient is not finite; whether the updates
 #: count (without it they always do)
@@ -79,11 +83,25 @@ class PersistentTensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class IndexGuard:
+    """The guard of a plan's indices: the index of the step that counts those outside of their bounds, the buffer of the
+    count, int32, and each check with the buffer of its indices, which keep their elements to the end of a run.
+
+    No step writes a state before that one.
+    """
+
+    step: int
+    count: Buffer
+    checks: tuple[tuple[IndexCheck, Buffer], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ExecutablePlan:
     """Steps, buffers, and the memory that they need.
 
     Attributes:
         schedule: the steps in the order in which they run, as pairs (index of the step, iteration of its batch loop).
+        index_guard: what is known of the indices that the steps read; None where they read none.
         setup_steps: how many steps come first that follow from states alone; they need to run again only after one of
             the states in ``dependencies`` has changed.
         state_copies: states that take the value of a buffer when the run ends.
@@ -105,6 +123,7 @@ class ExecutablePlan:
     persistent_tensors: tuple[PersistentTensor, ...]
     setup_steps: int
     dependencies: tuple[str, ...]
+    index_guard: IndexGuard | None = None
 
     def signatures(self) -> Iterator[StepSpec]:
         """The steps as a backend selects kernels for them."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.index_guard import raise_index_error
 from prototorch.engine.backends.registry import KernelFn
 from prototorch.errors import ShapeError
 from prototorch.spec import Spec
@@ -212,12 +213,27 @@ class HostExecutor:
         num_before_updates = len(steps) if first_update is None else first_update
         backend.prepare_all(steps)
         self._setup = backend.link_steps(steps[: plan.setup_steps])
-        self._forward_backward = backend.link_steps(steps[plan.setup_steps : num_before_updates])
-        self._updates = backend.link_steps(steps[num_before_updates:])
-        calls = (*self._setup, *self._forward_backward, *self._updates)
+        guard_end = self._guard_end(plan)
+        self._before_guard = backend.link_steps(steps[plan.setup_steps : guard_end])
+        self._forward_backward = backend.link_steps(steps[max(guard_end, plan.setup_steps) : max(num_before_updates, guard_end)])
+        self._updates = backend.link_steps(steps[max(num_before_updates, guard_end) :])
+        calls = (*self._setup, *self._before_guard, *self._forward_backward, *self._updates)
         self._needs_no_context = all(getattr(call, "is_native", False) for call in calls)
         self._copies = [(self._states.array(name), self._buffers.array(b)) for name, b in plan.state_copies]
         self._outputs = {name: self._buffers.array(b) for name, b in plan.outputs.items()}
+        index_guard = plan.index_guard
+        self._num_outside = None if index_guard is None else self._buffers.array(index_guard.count)
+
+    @staticmethod
+    def _guard_end(plan: ExecutablePlan) -> int:
+        """How many pieces of the schedule run before the indices are known to be valid; 0 where there are none."""
+        guard = plan.index_guard
+        return 0 if guard is None else next(n for n, (i, _) in enumerate(plan.schedule, 1) if i == guard.step)
+
+    def _refuse_indices(self) -> None:
+        """Raise IndexRangeError, naming the first index that lies outside."""
+        assert self.plan.index_guard is not None
+        raise_index_error((check, self._buffers.array(b)) for check, b in self.plan.index_guard.checks)
 
     @property
     def timed_setup_steps(self) -> int:
@@ -228,7 +244,8 @@ class HostExecutor:
         """See `Executor.__call__`.
 
         ``guard`` is called with the outputs before the updates; where it raises, the run ends there and weights stay as
-        they were. The outputs that it reads belong to the forward pass.
+        they were. The outputs that it reads belong to the forward pass. Raises IndexRangeError for an index outside of
+        its bounds; no state has been changed.
         """
         for name, target in self._inputs.items():
             source = inputs[name]
@@ -250,6 +267,10 @@ class HostExecutor:
             for call in self._setup:
                 call()
             self._states.finish_setup()
+        for call in self._before_guard:
+            call()
+        if self._num_outside is not None and self._num_outside:
+            self._refuse_indices()
         for call in self._forward_backward:
             call()
         if guard is not None:

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
 from prototorch.errors import ShapeError, UsageError
 from prototorch.layers.adaptive_pooling import averaging_matrix
@@ -131,10 +132,7 @@ def _define_unpool(rank: int) -> Callable[..., Any]:
             rows, count = tuple(x.shape[:2]), prod(sizes)
             flat = ops.reshape(x, shape=(*rows, prod(x.shape[2:])))
             at = ops.reshape(indices, shape=tuple(flat.shape))
-            if hasattr(at.interpreter, "backend") and at.spec.size:
-                low, high = int(at.numpy().min()), int(at.numpy().max())
-                if low < 0 or high >= count:
-                    raise UsageError(f"{name}: indices must lie in 0 .. {count - 1}, got {low} .. {high}")
+            at = bounded(at, count, f"{name}: indices must lie in 0 .. {count - 1}, got {{}}")
             blank = x.interpreter.zeros(type(x.spec)((*rows, count), str(x.dtype)))
             return ops.reshape(FUNCTIONS["scatter"](blank, 2, at, flat), shape=(*rows, *sizes))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.errors import DataError, ShapeError, UsageError
+from prototorch.eager.index_bounds import bounded
+from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.reduction import check_reduction, reduce_loss
 
@@ -17,18 +18,6 @@ def _class_axis(name: str, input: Any) -> int:
     if not input.ndim:
         raise ShapeError(f"{name}: expected an input [classes] or [batch, classes, ...], got no dimension")
     return 0 if input.ndim == 1 else 1
-
-
-def _check_labels(name: str, target: Any, classes: int, ignore_index: int) -> None:
-    if not hasattr(target.interpreter, "backend") or not target.spec.size:
-        return
-    labels = target.numpy()
-    counted_labels = labels[labels != ignore_index]
-    if counted_labels.size and (counted_labels.min() < 0 or counted_labels.max() >= classes):
-        raise DataError(
-            f"{name}: labels must lie in 0 .. {classes - 1} (or be ignore_index {ignore_index}), got "
-            f"{int(counted_labels.min())} .. {int(counted_labels.max())}"
-        )
 
 
 def _class_shape(input: Any, axis: int) -> tuple[int, ...]:
@@ -54,9 +43,12 @@ def _likelihood(
         )
     if weight is not None and tuple(weight.shape) != (classes,):
         raise ShapeError(f"{name}: expected a weight for each of {classes} classes, got {list(weight.shape)}")
-    _check_labels(name, target, classes, ignore_index)
     is_counted = ops.not_equal(target, ignore_index)
-    labels = ops.where(is_counted, target, ops.zeros_like(target))
+    labels = bounded(
+        ops.where(is_counted, target, ops.zeros_like(target)),
+        classes,
+        f"{name}: labels must lie in 0 .. {classes - 1} (or be ignore_index {ignore_index}), got {{}}",
+    )
     counted_weights = ops.cast(is_counted, dtype=str(log_probabilities.dtype))
     weights = (
         counted_weights
@@ -81,7 +73,7 @@ def nll_loss(
     target of int64 labels [batch, ...].
 
     weight: a factor for each class, by whose sum the mean divides. ignore_index: a label that does not count. Raises
-    DataError for a label that is no class, ShapeError and UsageError for what does not fit.
+    IndexRangeError for a label that is no class, ShapeError and UsageError for what does not fit.
     """
     reduction = check_reduction("nll_loss", reduction, size_average, reduce)
     axis = _class_axis("nll_loss", input)
@@ -110,7 +102,7 @@ def cross_entropy(
     probabilities of the input's shape.
 
     weight: a factor for each class. ignore_index: a label that does not count. label_smoothing: the part of the
-    probability, in [0, 1], that is spread over all classes. Raises DataError for a label that is no class, ShapeError
+    probability, in [0, 1], that is spread over all classes. Raises IndexRangeError for a label that is no class, ShapeError
     and UsageError for what does not fit.
     """
     reduction = check_reduction("cross_entropy", reduction, size_average, reduce)

@@ -7,14 +7,16 @@ from typing import Any
 from prototorch import ops
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import RangeError, ShapeError, UsageError
+from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 
 __all__ = ["embedding", "embedding_bag"]
 
 
-def _check(name: str, indices: Any, weight: Any, sparse: bool) -> None:
+def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
+    """The indices, which must be rows of the table."""
     check_input(indices, name)
     check_input(weight, name)
     if str(indices.dtype) not in ("int64", "int32"):
@@ -23,10 +25,8 @@ def _check(name: str, indices: Any, weight: Any, sparse: bool) -> None:
         raise ShapeError(f"{name}: expected a table [rows, columns], got {list(weight.shape)}")
     if sparse:
         raise UsageError(f"{name}: sparse=True has no sparse gradients here; leave it out, the gradient is dense")
-    if hasattr(indices.interpreter, "backend") and indices.spec.size:
-        low, high = int(indices.numpy().min()), int(indices.numpy().max())
-        if low < 0 or high >= weight.shape[0]:
-            raise RangeError(f"{name}: indices must lie in 0 .. {weight.shape[0] - 1}, got {low} .. {high}")
+    rows = weight.shape[0]
+    return bounded(indices, rows, f"{name}: indices must lie in 0 .. {rows - 1}, got {{}}")
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:
@@ -70,7 +70,7 @@ def embedding(
     of at most this. scale_grad_by_freq: gradients are divided by how often the row is read. Raises RangeError for an
     index outside, UsageError for ``sparse``.
     """
-    _check("embedding", input, weight, sparse)
+    input = _checked("embedding", input, weight, sparse)
     padding = padding_row("embedding", padding_idx, weight.shape[0])
     if max_norm is not None:
         _limit_norms(weight, input, float(max_norm), float(norm_type))
@@ -112,7 +112,7 @@ def embedding_bag(
     does not count. An empty bag gives zeros. Raises UsageError, ShapeError and RangeError for what does not fit.
     """
     name = "embedding_bag"
-    _check(name, input, weight, sparse)
+    input = _checked(name, input, weight, sparse)
     if mode not in ("sum", "mean", "max"):
         raise UsageError(f"{name}: mode must be 'sum', 'mean' or 'max', got {mode!r:.60}")
     if per_sample_weights is not None and (mode != "sum" or tuple(per_sample_weights.shape) != tuple(input.shape)):

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.operands import cast_to, promote_to_float
-from prototorch.errors import DataError, ShapeError, UsageError
+from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.functional.linear import pairwise_distance
 from prototorch.nn.reduction import check_pair, check_reduction, reduce_loss
@@ -106,10 +107,9 @@ def _labels(name: str, input: Any, target: Any, per_row: int) -> tuple[Any, Any]
         )
     if str(target.dtype) != "int64":
         raise UsageError(f"{name}: labels must be int64, got {target.dtype}: use .long()")
-    if hasattr(target.interpreter, "backend") and target.spec.size:
-        low, high = int(target.numpy().min()), int(target.numpy().max())
-        if low < (-1 if per_row else 0) or high >= input.shape[-1]:
-            raise DataError(f"{name}: labels must lie in 0 .. {input.shape[-1] - 1}, got {low} .. {high}")
+    classes = input.shape[-1]
+    message = f"{name}: labels must lie in 0 .. {classes - 1}, got {{}}"
+    target = bounded(target, classes, message, low=-1 if per_row else 0)
     if input.ndim == 1:
         return ops.expand_dims(input, axis=0), ops.expand_dims(target, axis=0)
     return input, target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
+from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS, tensor_function
 from prototorch.eager.scalars import check_number, number_array
 from prototorch.errors import ShapeError, UsageError
@@ -73,20 +74,19 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """Indices [...] as int64 rows [..., num_classes] with a 1 at the index; -1: the largest index and 1.
 
-    Raises UsageError for indices that are no integers, negative, or not below ``num_classes``.
+    Raises UsageError for indices that are no integers, IndexRangeError for negative ones, and for those that are not
+    below ``num_classes``.
     """
     check_input(tensor, "one_hot")
     if str(tensor.dtype) != "int64":
         raise UsageError(f"one_hot: expected int64 indices, got {tensor.dtype}")
-    if num_classes == -1 or hasattr(tensor.interpreter, "backend"):
-        values = tensor.numpy()
-        low, high = (int(values.min()), int(values.max())) if values.size else (0, -1)
-        if num_classes == -1 and not values.size:
+    if num_classes == -1:
+        if not tensor.spec.size:
             raise UsageError("one_hot: an empty tensor needs num_classes")
-        num_classes = high + 1 if num_classes == -1 else num_classes
-        if low < 0 or high >= num_classes:
-            raise UsageError(f"one_hot: indices must lie in 0 .. {num_classes - 1}, got {low} .. {high}")
-    return ops.one_hot(tensor, classes=int(num_classes), dtype="int64")
+        num_classes = int(tensor.numpy().max()) + 1
+    classes = int(num_classes)
+    tensor = bounded(tensor, classes, f"one_hot: indices must lie in 0 .. {classes - 1}, got {{}}")
+    return ops.one_hot(tensor, classes=classes, dtype="int64")
 
 
 @tensor_function(method=False)

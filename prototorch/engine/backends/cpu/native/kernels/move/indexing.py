@@ -13,6 +13,7 @@ from prototorch.ops.indexing import missing_row_value
 
 #: elements of a piece, and columns that a piece of `embedding_grad` owns
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 14, 128
+MAX_COUNTED = 16  # arrays of indices of one kernel
 _INDEX_TYPES = ("int32", "int64", "uint8", "uint32")
 _VALUE_TYPES = ("float32", "float64", "int32", "int64")
 
@@ -176,3 +177,27 @@ def one_hot(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
         return None
     kernel, rows = kernel_code(_one_hot, attrs["classes"], ins[0].dtype), ins[0].size
     return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), rows, _grain_size(rows, attrs["classes"]))])
+
+
+def _count_outside(
+    k: KernelBuilder, sizes: tuple[int, ...], bounds: tuple[tuple[int, int], ...], kinds: tuple[str, ...]
+) -> None:
+    zero, one = k.num(0, "int32"), k.num(1, "int32")
+    with k.range(k.first, k.last):
+        count = k.variable(zero)
+        for number, (size, (low, high), kind) in enumerate(zip(sizes, bounds, kinds, strict=True)):
+            indices = k.pointer(number, kind)
+            with k.range(size) as at:
+                i = indices.load(at).to_int64()
+                count.value = count.value + k.select((i >= low) & (i < high), zero, one)
+        k.pointer(len(sizes), "int32").store(count.value)
+
+
+@native_kernel("count_outside")
+def count_outside(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
+    """The number of indices outside of their bounds."""
+    kinds = tuple(i.dtype for i in ins)
+    if not set(kinds) <= set(_INDEX_TYPES) or len(ins) > MAX_COUNTED:
+        return None
+    kernel = kernel_code(_count_outside, tuple(i.size for i in ins), attrs["bounds"], kinds)
+    return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), 1, 1)])
