@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +16,7 @@ from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.label_range import LabelCheck, find_label_checks
 from prototorch.caffe.partial_plans import RangePlans
 from prototorch.engine.backends.core import Backend
+from prototorch.errors import IndexRangeError
 from prototorch.runtime.variables import Variables, initial_value
 from prototorch.train.step_inputs import random_key
 
@@ -141,20 +143,36 @@ class Execution:
                 self.reshape()
                 continue
             plans = self._plans(layers)
-            values = plans.forward(self._read_data, key)
+            with self.naming_labels():
+                values = plans.forward(self._read_data, key)
             for value, array in values.items():
                 self.blobs[plans.visible[value]].store("data", array)
             self._current.last_run.update(dict.fromkeys(layers, plans))
-        for check in self._current.label_checks:
-            if first <= check.index <= last:
-                check.check(self.blobs)
+        if not self.backend.checks_indices:
+            self._check_labels(range(first, last + 1))
         return self._loss(first, last)
 
-    def check_input_labels(self) -> None:
-        """Raise DataError for a label that is no class, where the labels are an input of the net."""
+    def _check_labels(self, layers: range) -> None:
+        """Raise DataError for a label that is no class, by the layer that reads it."""
         for check in self._current.label_checks:
-            if check.blob in self.net.inputs:
+            if check.index in layers:
                 check.check(self.blobs)
+
+    def check_input_labels(self) -> None:
+        """As what a plan refuses, for labels that are an input of the net, where the backend's plans refuse none."""
+        if not self.backend.checks_indices:
+            for check in self._current.label_checks:
+                if check.blob in self.net.inputs:
+                    check.check(self.blobs)
+
+    @contextmanager
+    def naming_labels(self) -> Iterator[None]:
+        """Where a plan that runs inside refuses an index, and it is a label of a blob, DataError names its layer."""
+        try:
+            yield
+        except IndexRangeError:
+            self._check_labels(range(len(self.net.layers)))
+            raise
 
     def _loss(self, first: int, last: int) -> float:
         total = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from prototorch.caffe.blob import Blob
@@ -169,6 +170,10 @@ class NetRunner:
             data.forward([], [self._execution.blobs[top] for top in layers[index].tops])
         self._execution.reshape()
         self._execution.check_input_labels()
+
+    def naming_labels(self) -> AbstractContextManager[None]:
+        """See `Execution.naming_labels`."""
+        return self._execution.naming_labels()
 
     def close(self) -> None:
         """End the threads that read data; the next batch starts them again."""

@@ -58,7 +58,8 @@ class SolverIteration:
             step = self._current_step()
             blobs = self.net.blobs
             inputs = {value: blobs[blob].read("data") for blob, value in step.net.inputs.items()}
-            result = step.run(inputs, rate, iteration, batch)
+            with self.net.naming_labels():
+                result = step.run(inputs, rate, iteration, batch)
             total += result.loss
             for name, array in result.outputs.items():
                 blobs[name].store("data", array)

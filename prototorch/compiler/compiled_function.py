@@ -81,7 +81,7 @@ class CompiledFunction:
         token = active_trace.set(trace)
         try:
             inner = map_tensors((args, options), lambda t: traced[id(t)])
-            with refuse_impure_reads():
+            with refuse_impure_reads(guards.generators):
                 value = self.function(*inner[0], **inner[1])
             del inner
             gradient = trace_gradient(trace, arguments, value)
@@ -208,8 +208,8 @@ def compile(
 
     Raises UsageError where Python's control flow depends on the elements of a tensor, with the line; where the function
     reads random numbers that are not the package's own, the clock or the environment, with the line; where it changes
-    things outside that are no tensors; and for options that there are none of. A call raises IndexRangeError for an index
-    or a label outside of its bounds, and writes nothing.
+    things outside that are no tensors; and for options that there are none of. A call raises IndexRangeError for an
+    index or a label outside of its bounds, and writes nothing.
     """
     if options:
         raise UsageError(f"compile: options={options!r:.40} are those of another compiler; leave them out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import types
 from array import array
@@ -47,6 +48,7 @@ class Guards:
         self.zeros: list[tuple[Any, Any, bool, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.arrays: list[tuple[np.ndarray, bytes, str]] = []
+        self.generators: list[Any] = []  # of random numbers
         self.contents: list[tuple[Any, Any, str]] = []  # containers that are compared as a whole, with copies
         self.large_arrays: list[tuple[np.ndarray, str]] = []
         self.tensors: dict[int, Tensor] = {}
@@ -74,6 +76,9 @@ class Guards:
     def _visit(self, value: Any, path: str) -> None:
         if isinstance(value, Tensor):
             self.tensors[id(value)] = value
+            return
+        if isinstance(value, (random.Random, np.random.RandomState, np.random.Generator)):
+            self.generators.append(value)
             return
         if isinstance(value, (*_VALUE_TYPES, *_OPAQUE)) or id(value) in self._visited or len(self._visited) > MAX_ITEMS:
             return
@@ -139,6 +144,10 @@ class Guards:
             self._container(vars(function), vars(function).items(), path, ".{}")
         if not is_own_code(function.__module__) and function is not self._function:
             return
+        for k, value in enumerate(function.__defaults__ or ()):
+            self._visit(value, f"{path}: default {k}")
+        for name, value in (function.__kwdefaults__ or {}).items():
+            self._visit(value, f"{path}: default of {name}")
         names = function.__globals__
         global_names, names_read = used_names(function.__code__)
         for name in global_names:
@@ -189,7 +198,8 @@ class Guards:
             all(map(eq, map(len, self._sized[0]), self._sized[1]))
             and all(map(is_, map(dict.get, containers, keys, repeat(_ABSENT)), values))
             and all(_item(container, key) is value for container, key, value, _ in self._other_items)
-            and all(array.tobytes() == stored_bytes for array, stored_bytes, _ in self.arrays)
+            and all(map(eq, *self._compared))
+            and all(elements.tobytes() == stored_bytes for elements, stored_bytes, _ in self.arrays)
             and all((not group.get(key)) is is_zero for group, key, is_zero, _ in self.zeros)
         )
 
@@ -207,8 +217,11 @@ class Guards:
         for container, key, value, path in self.objects:
             if _item(container, key) is not value:
                 return f"{path} is another object"
-        for array, stored_bytes, path in self.arrays:
-            if array.tobytes() != stored_bytes:
+        for container, before, path in self.contents:
+            if container != before:
+                return f"{path} is {container!r:.40}, and was {before!r:.40}"
+        for elements, stored_bytes, path in self.arrays:
+            if elements.tobytes() != stored_bytes:
                 return f"elements of the array {path} are others"
         return ""
 

@@ -1,21 +1,18 @@
 """Reads of what differs from call to call, while a function is traced: random numbers, the clock, the environment.
 
-A plan would repeat what the trace has read. They are found where they happen, by the calls that the thread makes, so that
-it does not matter by which name a function reaches them; reads by the package itself, and by libraries that the function
-calls, do not count.
+A plan would repeat what the trace has read. They are found where they happen, by the calls that the thread makes, so
+that it does not matter by which name a function reaches them; reads by the package itself, and by libraries that the
+function calls, do not count.
 """
 
 from __future__ import annotations
 
-import _collections_abc
 import datetime
 import os
 import random
-import secrets
 import sys
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FrameType
 from typing import Any
@@ -29,8 +26,8 @@ __all__ = ["refuse_impure_reads"]
 
 _RANDOM, _TIME, _ENVIRONMENT = "a random number", "the clock", "the environment"
 _REMEDIES = {
-    _RANDOM: "draw it outside and pass it as an argument, or use the package's own functions, such as rand and dropout, "
-    "which draw anew at each call",
+    _RANDOM: "draw it outside and pass it as an argument, or use the package's own functions, such as rand and "
+    "dropout, which draw anew at each call",
     _TIME: "read it outside, and pass it as an argument",
     _ENVIRONMENT: "read it outside, and pass it as an argument",
 }
@@ -44,33 +41,46 @@ _CLOCK_FUNCTIONS = {
     if hasattr(time, name)
 }  # fmt: skip
 _DATE_FUNCTIONS = {"now", "utcnow", "today"}
-_GENERATORS: tuple[type, ...] = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 _ENVIRON_CODES = {
     method.__code__ for method in (type(os.environ).__getitem__, type(os.environ).__iter__, type(os.environ).__len__)
 }
 #: modules whose functions read for their caller
-_PASSED_ON = {module.__file__ for module in (random, secrets, uuid, os, _collections_abc, datetime)}
+_PASSED_ON = {"random", "secrets", "uuid", "os", "collections.abc", "datetime"}
 
 
 @contextmanager
-def refuse_impure_reads() -> Iterator[None]:
+def refuse_impure_reads(generators: Sequence[Any] = ()) -> Iterator[None]:
     """Raise UsageError, with the line, where the work inside reads random numbers, the clock or the environment; warn
-    where it prints, which it does once and not at each call."""
-    before = sys.getprofile()
-    sys.setprofile(_Watch(before))
+    where it prints, which it does once and not at each call.
+
+    generators: those of NumPy that the work may reach beside its global one; a change of their state shows a call.
+    Where a debugger traces the thread, the error about them comes at the end, without the line.
+    """
+    watch = _Watch(sys.getprofile(), generators)
+    traces = sys.gettrace() is None
+    sys.setprofile(watch)
+    if traces:
+        sys.settrace(watch.trace_lines)
     try:
         yield
     finally:
-        sys.setprofile(before)
+        if traces:
+            sys.settrace(None)
+        sys.setprofile(watch.before)
+    watch.check_generators("the function")
 
 
 class _Watch:
-    """A profile function of the thread, which goes on calling the one before."""
+    """A profile function of the thread, which goes on calling the one before, and a trace function of lines."""
 
-    def __init__(self, before: Any):
+    def __init__(self, before: Any, generators: Sequence[Any]):
         self.before = before
         self.kinds: dict[type, bool] = {}
         self.printed: set[tuple[str, int]] = set()
+        numpy_generators = [g for g in generators if not isinstance(g, random.Random)]
+        self.states = [(g, _state_of(g)) for g in (_GLOBAL_GENERATOR, *numpy_generators)]
+
+    # ------------------------------------------------------------------ calls
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
@@ -86,10 +96,9 @@ class _Watch:
         kind = type(owner)
         is_generator = self.kinds.get(kind)
         if is_generator is None:
-            is_generator = self.kinds[kind] = issubclass(kind, _GENERATORS)
+            is_generator = self.kinds[kind] = issubclass(kind, random.Random)
         if is_generator:
-            module = "random" if isinstance(owner, random.Random) else "np.random"
-            _refuse(frame, _RANDOM, f"{module}: {function.__name__}()")
+            _refuse(frame, _RANDOM, "random")
         elif owner is time:
             if function in _CLOCK_FUNCTIONS:
                 _refuse(frame, _TIME, f"time.{function.__name__}()")
@@ -111,21 +120,68 @@ class _Watch:
             ModelWarning,
         )
 
+    # ------------------------------------------------------------------ lines
+
+    def trace_lines(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """The trace function of a frame: lines of the user's code are looked at."""
+        if _is_library(frame):
+            return None
+        line = frame.f_lineno
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Any:
+            nonlocal line
+            if event in ("line", "return"):
+                self.check_generators(f"{frame.f_code.co_filename}:{line}")
+            line = frame.f_lineno
+            return trace
+
+        return trace
+
+    def check_generators(self, place: str) -> None:
+        """Raise UsageError where a generator of NumPy has drawn a number."""
+        for generator, state in self.states:
+            if _state_of(generator) != state:
+                name = "np.random" if generator is _GLOBAL_GENERATOR else "a generator of np.random"
+                raise _error(place, _RANDOM, name)
+
+
+_GLOBAL_GENERATOR = np.random.random.__self__
+
+
+def _state_of(generator: Any) -> Any:
+    """The state of a generator of NumPy, as a value that compares."""
+    if isinstance(generator, np.random.RandomState):
+        return _frozen(generator.get_state(legacy=False))
+    return _frozen(generator.bit_generator.state)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((key, _frozen(one)) for key, one in value.items())
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
 
 def _refuse(frame: FrameType | None, kind: str, what: str) -> None:
-    while frame is not None and frame.f_code.co_filename in _PASSED_ON:
+    while frame is not None and frame.f_globals.get("__name__") in _PASSED_ON:
         frame = frame.f_back
-    if frame is None or _is_library(frame.f_code.co_filename):
-        return
-    raise UsageError(
-        f"{frame.f_code.co_filename}:{frame.f_lineno}: {what} reads {kind} while the function is compiled, and each call "
-        f"of its plan would get the same: {_REMEDIES[kind]}"
+    if frame is not None and not _is_library(frame):
+        raise _error(f"{frame.f_code.co_filename}:{frame.f_lineno}", kind, what)
+
+
+def _error(place: str, kind: str, what: str) -> UsageError:
+    return UsageError(
+        f"{place}: {what} reads {kind} while the function is compiled, and each call of its plan would get the same: "
+        f"{_REMEDIES[kind]}"
     )
 
 
-_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.path.abspath(datetime.__file__)), "")
 
 
-def _is_library(path: str) -> bool:
-    """Whether a file is of the package, of Python's library or installed beside it; then it reads for its own ends."""
-    return path.startswith((PACKAGE_FOLDER, _STANDARD_LIBRARY, "<frozen")) or "site-packages" in path
+def _is_library(frame: FrameType) -> bool:
+    """Whether a frame is of the package, of Python's library, or of a package that is installed: it reads for its own
+    ends, such as the time of a line in a log."""
+    path, module = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+    is_generated = path == "<string>" and module not in sys.modules
+    is_installed = path.startswith((PACKAGE_FOLDER, _STANDARD_LIBRARY, "<frozen")) or "site-packages" in path
+    return is_generated or is_installed or module.split(".")[0] == "prototorch"

@@ -10,22 +10,25 @@ from prototorch.errors import IndexRangeError
 __all__ = ["bounded"]
 
 
-def bounded(index: Any, size: int, message: str, low: int = 0, wraps: bool = False) -> Any:
+def bounded(
+    index: Any, size: int, message: str, low: int = 0, wraps: bool = False, waits_for_device: bool = False
+) -> Any:
     """A tensor of integers that must lie in low .. size - 1.
 
-    wraps: negative ones count from the end, as in PyTorch's ``x[index]``; low is then -size, and the result counts from 0.
-    message: of the error, with ``{}`` for the index outside. Raises IndexRangeError for one, where the elements are in
-    the host's memory; in a plan its executor does (see `ops.bounded_index`).
+    wraps: negative ones count from the end, as in PyTorch's ``x[index]``; low is then -size, and the result counts from
+    0. message: of the error, with ``{}`` for the index outside. Raises IndexRangeError for one, where the elements are
+    in the host's memory, or the call ``waits_for_device``; elsewhere on a GPU it reads NaN and writes nothing. In a
+    plan its executor raises (see `ops.bounded_index`).
     """
     interpreter = index.interpreter
     backend = getattr(interpreter, "backend", None)
     low = -size if wraps else low
-    if backend is None or backend.has_device_memory or not interpreter.has_memory:
+    if backend is None or not interpreter.has_memory:
         return ops.bounded_index(index, size=size, message=message, low=low, wraps=wraps)
-    elements = index.array
-    if not elements.size:
-        return index
-    smallest, largest = int(elements.min()), int(elements.max())
-    if smallest < low or largest >= size:
-        raise IndexRangeError(message.replace("{}", str(largest if largest >= size else smallest)))
+    smallest = low
+    if index.spec.size and (waits_for_device or not backend.has_device_memory):
+        elements = index.numpy() if backend.has_device_memory else index.array
+        smallest, largest = int(elements.min()), int(elements.max())
+        if smallest < low or largest >= size:
+            raise IndexRangeError(message.replace("{}", str(largest if largest >= size else smallest)))
     return ops.where(ops.less(index, 0), index + size, index) if wraps and smallest < 0 else index

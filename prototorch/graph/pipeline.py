@@ -49,6 +49,10 @@ def _always(context: PassContext) -> bool:
     return True
 
 
+def _checks_indices(context: PassContext) -> bool:
+    return context.backend is None or context.backend.checks_indices
+
+
 def _has_backend(context: PassContext) -> bool:
     return context.backend is not None
 
@@ -82,7 +86,7 @@ class PipelineStep:
 PIPELINE = tuple(
     PipelineStep(*step)
     for step in (
-        (guard_indices, "first: it reads the bounds of the ops as they are recorded", _always),
+        (guard_indices, "first: it reads the bounds of the ops as they are recorded", _checks_indices),
         (fold_scale_shift, "on the ops as the layers record them: a normalization and a Scale become one", _can_fuse),
         (decompose_ops, "next, so that every other pass sees the ops that run", _has_backend),
         (eliminate_common_subexpressions, "gradients repeat what the forward pass has computed", _always),

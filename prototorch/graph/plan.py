@@ -11,7 +11,7 @@ from itertools import groupby
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executable_plan import StepSpec
-from prototorch.engine.backends.index_guard import COUNT_OUTPUT, IndexCheck
+from prototorch.engine.backends.index_guard import COUNT_OUTPUT, IndexCheck, raise_index_error
 from prototorch.graph.allocation import Allocation, plan_memory
 from prototorch.graph.ir import SETUP, Graph, Value
 from prototorch.graph.liveness import Step
@@ -96,6 +96,10 @@ def make_plan(
     context = PassContext(backend, low_memory)
     run_pipeline(compiled, context)
     results = compiled.outputs
+    count = results.get(COUNT_OUTPUT)
+    if count is not None and count.kind == "constant":  # all indices are known
+        raise_index_error((check, results[check.output].array) for check in context.index_checks)
+        count = None
     memory = plan_memory(compiled, _LOW_MEMORY_FRAGMENTATION if low_memory else MAX_FRAGMENTATION)
     return Plan(
         memory.steps,
@@ -109,6 +113,6 @@ def make_plan(
         sum(step.node.phase == SETUP for step in memory.steps),
         memory.dependencies,
         saved_bytes=context.bytes_before_rematerialization - memory.arena_bytes if low_memory else 0,
-        index_count=results.get(COUNT_OUTPUT),
-        index_checks=tuple((check, results[check.output]) for check in context.index_checks),
+        index_count=count,
+        index_checks=tuple((check, results[check.output]) for check in context.index_checks) if count else (),
     )

@@ -1,4 +1,4 @@
-"""Indices with bounds that the op which reads them does not know: the check of a function that takes indices, as an op."""
+"""The check of indices as an op, for bounds that the op that reads them does not know; the count of those outside."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class BoundedIndex(Op):
 
 
 class CountOutside(Op):
-    """``count_outside(*indices, bounds=)``: how many elements of all arrays of integers are below the first, or not below
-    the second of the pair of bounds of their array; int32, a scalar."""
+    """``count_outside(*indices, bounds=)``: how many elements of all arrays of integers are below the first, or not
+    below the second of the pair of bounds of their array; int32, a scalar."""
 
     decompose_without_kernel = True
 

@@ -222,8 +222,8 @@ class Op:
         return total_bytes(ins) + total_bytes(outs)
 
     def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        """The inputs that hold indices, with their bounds. An executor refuses a run whose indices lie outside; an op that
-        is the adjoint of another, and reads the same indices, declares none."""
+        """The inputs that hold indices, with their bounds. An executor refuses a run whose indices lie outside; an op
+        that is the adjoint of another, and reads the same indices, declares none."""
         return {}
 
     def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:

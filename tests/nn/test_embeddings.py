@@ -54,8 +54,8 @@ def test_pretrained_tables_are_not_trained():
 
 
 @pytest.mark.parametrize(("error", "call", "message"), [
-    (RangeError, lambda: nn.Embedding(3, 2)(pt.tensor([3])), r"must lie in 0 .. 2, got 3 .. 3"),
-    (RangeError, lambda: nn.Embedding(3, 2)(pt.tensor([-1])), r"got -1 .. -1"),
+    (RangeError, lambda: nn.Embedding(3, 2)(pt.tensor([3])), r"must lie in 0 .. 2, got 3"),
+    (RangeError, lambda: nn.Embedding(3, 2)(pt.tensor([-1])), r"got -1"),
     (UsageError, lambda: nn.Embedding(3, 2)(pt.tensor([0.5])), "must be int64 or int32, got float32"),
     (UsageError, lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx must lie in -3 .. 2"),
     (UsageError, lambda: nn.Embedding(3, 2, sparse=True)(pt.tensor([0])), "the gradient is dense"),

@@ -6,7 +6,7 @@ import torch
 
 import prototorch as pt
 from prototorch import nn
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import RangeError, ShapeError, UsageError
 from tests.nn.peers import compare, compare_functions
 
 
@@ -86,7 +86,7 @@ def test_maxima_that_are_equal_and_not_a_number():
     (ShapeError, lambda: nn.AvgPool2d(2)(pt.zeros(4, 4)), "expected an input of 4 dimensions"),
     (UsageError, lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(pt.zeros(1, 1, 4, 4)), "one integer or 2"),
     (ShapeError, lambda: nn.MaxPool1d(3, dilation=3)(pt.zeros(1, 1, 4)), "a window of 7 elements"),
-    (UsageError, lambda: nn.MaxUnpool1d(2)(pt.zeros(1, 1, 2), pt.tensor([[[0, 9]]])), r"in 0 .. 3, got 0 .. 9"),
+    (RangeError, lambda: nn.MaxUnpool1d(2)(pt.zeros(1, 1, 2), pt.tensor([[[0, 9]]])), r"in 0 .. 3, got 9"),
     (UsageError, lambda: nn.functional.avg_pool2d(pt.zeros(1, 1, 4, 4), 2, divisor_override=0), "must not be 0"),
 ])  # fmt: skip
 def test_mistakes_say_what_was_given(error, call, message):

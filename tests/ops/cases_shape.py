@@ -246,3 +246,26 @@ def _updated(x, y, steps):
 
 _STEPS = (("transpose", (("order", (1, 0)),)), ("slice", (("start", (1, 0)), ("stop", (3, 2)), ("step", (1, 1)))))
 case("view_update", normal(2, 4), normal(2, 2, seed=1), oracle=_updated, attrs={"steps": _STEPS})
+
+
+def wrapped(indices, size, message, low=0, wraps=False):
+    return np.array([i + size if wraps and i < 0 else i for i in indices.reshape(-1)]).reshape(indices.shape)
+
+
+def number_outside(*indices, bounds):
+    each = zip(indices, bounds, strict=True)
+    return np.int32(sum(not low <= i < high for array, (low, high) in each for i in array.reshape(-1).tolist()))
+
+
+for shape in [(), (3,), (2, 1)]:
+    words = {"size": 4, "message": "{}"}
+    case("bounded_index", integers(*shape, below=4), attrs=words, oracle=wrapped)
+    case("bounded_index", integers(*shape, below=8) - 4, attrs={**words, "low": -4, "wraps": True}, oracle=wrapped)
+    case("count_outside", integers(*shape, below=9) - 3, attrs={"bounds": ((0, 4),)}, oracle=number_outside)
+case(
+    "count_outside",
+    integers(20, below=9, dtype="int32"),
+    integers(2, 3, below=9, dtype="uint8"),
+    attrs={"bounds": ((1, 7), (0, 4))},
+    oracle=number_outside,
+)

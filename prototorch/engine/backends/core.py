@@ -85,6 +85,7 @@ class Backend:
         preprocesses_in_step: whether a model's preprocessing is part of the step, rather than of the data loader.
         checks_gradients: whether a training step checks that its gradients are finite before it applies them; where a
             launch for each of them would take too long, the weights alone are checked, every few steps.
+        checks_indices: whether its executors refuse a run that reads an index outside of its bounds.
     """
 
     device: Any = None
@@ -98,6 +99,7 @@ class Backend:
     can_precompile = True
     preprocesses_in_step = False
     checks_gradients = True
+    checks_indices = True
 
     def __init__(
         self,

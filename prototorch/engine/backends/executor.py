@@ -215,7 +215,9 @@ class HostExecutor:
         self._setup = backend.link_steps(steps[: plan.setup_steps])
         guard_end = self._guard_end(plan)
         self._before_guard = backend.link_steps(steps[plan.setup_steps : guard_end])
-        self._forward_backward = backend.link_steps(steps[max(guard_end, plan.setup_steps) : max(num_before_updates, guard_end)])
+        self._forward_backward = backend.link_steps(
+            steps[max(guard_end, plan.setup_steps) : max(num_before_updates, guard_end)]
+        )
         self._updates = backend.link_steps(steps[max(num_before_updates, guard_end) :])
         calls = (*self._setup, *self._before_guard, *self._forward_backward, *self._updates)
         self._needs_no_context = all(getattr(call, "is_native", False) for call in calls)

@@ -1,8 +1,8 @@
 """The bounds of indices: what the ops of a step declare (`Op.index_bounds`) becomes one number, the indices outside.
 
-It is an output, which the executor reads before states are written (see `engine.backends.index_guard`); the indices that
-are counted are outputs as well, so that the error can name one. Indices that are the same but for their order or type
-are counted once, and those that are positions of an axis that is short enough not at all.
+It is an output, which the executor reads before states are written (see `engine.backends.index_guard`); the indices
+that are counted are outputs as well, so that the error can name one. Indices that are the same but for their order or
+type are counted once, and those that are positions of an axis that is short enough not at all.
 """
 
 from __future__ import annotations

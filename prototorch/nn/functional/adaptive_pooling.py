@@ -132,7 +132,7 @@ def _define_unpool(rank: int) -> Callable[..., Any]:
             rows, count = tuple(x.shape[:2]), prod(sizes)
             flat = ops.reshape(x, shape=(*rows, prod(x.shape[2:])))
             at = ops.reshape(indices, shape=tuple(flat.shape))
-            at = bounded(at, count, f"{name}: indices must lie in 0 .. {count - 1}, got {{}}")
+            at = bounded(at, count, f"{name}: indices must lie in 0 .. {count - 1}, got {{}}", waits_for_device=True)
             blank = x.interpreter.zeros(type(x.spec)((*rows, count), str(x.dtype)))
             return ops.reshape(FUNCTIONS["scatter"](blank, 2, at, flat), shape=(*rows, *sizes))
 

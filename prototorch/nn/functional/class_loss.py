@@ -48,6 +48,7 @@ def _likelihood(
         ops.where(is_counted, target, ops.zeros_like(target)),
         classes,
         f"{name}: labels must lie in 0 .. {classes - 1} (or be ignore_index {ignore_index}), got {{}}",
+        waits_for_device=True,
     )
     counted_weights = ops.cast(is_counted, dtype=str(log_probabilities.dtype))
     weights = (
@@ -102,8 +103,8 @@ def cross_entropy(
     probabilities of the input's shape.
 
     weight: a factor for each class. ignore_index: a label that does not count. label_smoothing: the part of the
-    probability, in [0, 1], that is spread over all classes. Raises IndexRangeError for a label that is no class, ShapeError
-    and UsageError for what does not fit.
+    probability, in [0, 1], that is spread over all classes. Raises IndexRangeError for a label that is no class,
+    ShapeError and UsageError for what does not fit.
     """
     reduction = check_reduction("cross_entropy", reduction, size_average, reduce)
     axis = _class_axis("cross_entropy", input)

@@ -26,7 +26,7 @@ def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
     if sparse:
         raise UsageError(f"{name}: sparse=True has no sparse gradients here; leave it out, the gradient is dense")
     rows = weight.shape[0]
-    return bounded(indices, rows, f"{name}: indices must lie in 0 .. {rows - 1}, got {{}}")
+    return bounded(indices, rows, f"{name}: indices must lie in 0 .. {rows - 1}, got {{}}", waits_for_device=True)
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:

@@ -109,7 +109,7 @@ def _labels(name: str, input: Any, target: Any, per_row: int) -> tuple[Any, Any]
         raise UsageError(f"{name}: labels must be int64, got {target.dtype}: use .long()")
     classes = input.shape[-1]
     message = f"{name}: labels must lie in 0 .. {classes - 1}, got {{}}"
-    target = bounded(target, classes, message, low=-1 if per_row else 0)
+    target = bounded(target, classes, message, low=-1 if per_row else 0, waits_for_device=True)
     if input.ndim == 1:
         return ops.expand_dims(input, axis=0), ops.expand_dims(target, axis=0)
     return input, target

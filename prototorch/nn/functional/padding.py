@@ -85,7 +85,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
             raise UsageError("one_hot: an empty tensor needs num_classes")
         num_classes = int(tensor.numpy().max()) + 1
     classes = int(num_classes)
-    tensor = bounded(tensor, classes, f"one_hot: indices must lie in 0 .. {classes - 1}, got {{}}")
+    tensor = bounded(
+        tensor, classes, f"one_hot: indices must lie in 0 .. {classes - 1}, got {{}}", waits_for_device=True
+    )
     return ops.one_hot(tensor, classes=classes, dtype="int64")
 
 
