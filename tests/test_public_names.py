@@ -128,7 +128,7 @@ NAMES = {
     """,
     "func": "functional_call grad grad_and_value hessian jacrev vjp",
     "errors": """
-        BackendError DataError FileError GradientError ModelError ModelFileError ModelWarning PrototorchError
+        BackendError DataError FileError GradientError IndexRangeError ModelError ModelFileError ModelWarning PrototorchError
         RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError
     """,
 }

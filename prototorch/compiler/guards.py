@@ -66,7 +66,7 @@ class Guards:
         items = [*self.by_value, *self.objects]
         self._in_dicts = _columns([i for i in items if isinstance(i[0], dict)])
         self._other_items = [i for i in items if not isinstance(i[0], dict)]
-        self._compared = [c[0] for c in self.contents], [c[1] for c in self.contents]
+        self._content_pairs = [c[0] for c in self.contents], [c[1] for c in self.contents]
         self._sized = [s[0] for s in self.sizes], [s[1] for s in self.sizes]
 
     def _item(self, container: Any, key: Any, value: Any, path: str) -> None:
@@ -198,7 +198,7 @@ class Guards:
             all(map(eq, map(len, self._sized[0]), self._sized[1]))
             and all(map(is_, map(dict.get, containers, keys, repeat(_ABSENT)), values))
             and all(_item(container, key) is value for container, key, value, _ in self._other_items)
-            and all(map(eq, *self._compared))
+            and all(map(eq, *self._content_pairs))
             and all(elements.tobytes() == stored_bytes for elements, stored_bytes, _ in self.arrays)
             and all((not group.get(key)) is is_zero for group, key, is_zero, _ in self.zeros)
         )

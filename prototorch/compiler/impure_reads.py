@@ -110,12 +110,12 @@ class _Watch:
             _refuse(frame, _TIME, f"{owner.__name__}.{function.__name__}()")
 
     def _warn_of_print(self, frame: FrameType) -> None:
-        place = frame.f_code.co_filename, frame.f_lineno
-        if place in self.printed or place[0].startswith(PACKAGE_FOLDER):
+        location = frame.f_code.co_filename, frame.f_lineno
+        if location in self.printed or location[0].startswith(PACKAGE_FOLDER):
             return
-        self.printed.add(place)
+        self.printed.add(location)
         warn_user(
-            f"{place[0]}:{place[1]}: print runs once, while the function is traced, and not at each call of its plan; "
+            f"{location[0]}:{location[1]}: print runs once, while the function is traced, and not at each call of its plan; "
             "return what is to be printed",
             ModelWarning,
         )
@@ -137,15 +137,15 @@ class _Watch:
 
         return trace
 
-    def check_generators(self, place: str) -> None:
+    def check_generators(self, location: str) -> None:
         """Raise UsageError where a generator of NumPy has drawn a number."""
         for generator, state in self.states:
             if _state_of(generator) != state:
                 name = "np.random" if generator is _GLOBAL_GENERATOR else "a generator of np.random"
-                raise _error(place, _RANDOM, name)
+                raise _error(location, _RANDOM, name)
 
 
-_GLOBAL_GENERATOR = np.random.random.__self__
+_GLOBAL_GENERATOR: np.random.RandomState = np.random.random.__self__  # type: ignore[attr-defined]
 
 
 def _state_of(generator: Any) -> Any:
@@ -168,9 +168,9 @@ def _refuse(frame: FrameType | None, kind: str, what: str) -> None:
         raise _error(f"{frame.f_code.co_filename}:{frame.f_lineno}", kind, what)
 
 
-def _error(place: str, kind: str, what: str) -> UsageError:
+def _error(location: str, kind: str, what: str) -> UsageError:
     return UsageError(
-        f"{place}: {what} reads {kind} while the function is compiled, and each call of its plan would get the same: "
+        f"{location}: {what} reads {kind} while the function is compiled, and each call of its plan would get the same: "
         f"{_REMEDIES[kind]}"
     )
 
