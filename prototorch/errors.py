@@ -7,6 +7,7 @@ PrototorchError            1   (never raised itself)
 │   ├── TextError          3   ... in its text: holds every mistake, each with its position
 │   └── ShapeError         3   ... in its shapes: raised by an op's shape inference or a layer
 │       └── RangeError     3   ... an index or the number of an axis is out of range (an IndexError as well)
+│           └── IndexRangeError  4  ... an index or a label in a tensor or in data (a DataError as well)
 ├── DataError              4   the data do not match the model: labels, shapes, a corrupt image, an empty set
 ├── FileError              5   a file cannot be read or written
 │   ├── ModelFileError     5   ... a weight or checkpoint file that is damaged, malicious or of another format

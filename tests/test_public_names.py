@@ -128,8 +128,8 @@ NAMES = {
     """,
     "func": "functional_call grad grad_and_value hessian jacrev vjp",
     "errors": """
-        BackendError DataError FileError GradientError IndexRangeError ModelError ModelFileError ModelWarning PrototorchError
-        RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError
+        BackendError DataError FileError GradientError IndexRangeError ModelError ModelFileError ModelWarning
+        PrototorchError RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError
     """,
 }
 ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "Regularizer", "Schedule"}

@@ -115,8 +115,8 @@ class _Watch:
             return
         self.printed.add(location)
         warn_user(
-            f"{location[0]}:{location[1]}: print runs once, while the function is traced, and not at each call of its plan; "
-            "return what is to be printed",
+            f"{location[0]}:{location[1]}: print runs once, while the function is traced, and not at each call of its "
+            "plan; return what is to be printed",
             ModelWarning,
         )
 
@@ -170,8 +170,8 @@ def _refuse(frame: FrameType | None, kind: str, what: str) -> None:
 
 def _error(location: str, kind: str, what: str) -> UsageError:
     return UsageError(
-        f"{location}: {what} reads {kind} while the function is compiled, and each call of its plan would get the same: "
-        f"{_REMEDIES[kind]}"
+        f"{location}: {what} reads {kind} while the function is compiled, and each call of its plan would get the "
+        f"same: {_REMEDIES[kind]}"
     )
 
 
