@@ -122,8 +122,8 @@ def test_the_row_of_activation_is_used(without):
 @pytest.mark.parametrize("row", keras_rows(), ids=_row_id)
 def test_each_row_is_whole(row):
     assert all(SHIPPED[layer.__name__] is layer for layer in row.layers)
-    assert row.layers or (row.name and (row.reason or row.read))
-    assert row.has_class or row.function
+    assert row.layers or (row.name and (row.reason or row.read or row.operate))
+    assert row.has_class or row.function or row.operate
     for field in row.fixed:
         assert any(field in layer.specs() for layer in row.layers), field
     for pair in row.call_fields.values():

@@ -92,10 +92,14 @@ class NetOrders:
             changed = False
             for node in self.net.nodes:
                 names = {*node.bottoms, *node.tops}
-                if _is_elementwise(node) and names & maps and not names <= maps:
+                if _is_elementwise(node) and names & maps and not names <= maps and self._has_one_rank(names):
                     maps |= names
                     changed = True
         return maps
+
+    def _has_one_rank(self, names: Iterable[str]) -> bool:
+        """Whether values have as many axes each; a reduction of a map is none, whose axes are others."""
+        return len({len(self._shapes[name]) for name in names if name in self._shapes}) <= 1
 
     def _find_orders(self) -> None:
         shapes = self._shapes

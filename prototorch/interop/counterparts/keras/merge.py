@@ -17,14 +17,12 @@ from prototorch.interop.keras.config_import.site import Site, Values
 Rescale = Callable[[float, bool], tuple[float, float] | None]
 
 
-def _arithmetic(merge: type[layers.Layer] | None, rescale: Rescale) -> Callable[[Site], Values]:
+def _arithmetic(merge: type[layers.Layer], rescale: Rescale) -> Callable[[Site], Values]:
     """The import of an operator: of two values as a layer, of a value and a number as a rescaling."""
 
     def operate(site: Site) -> Values:
         x, y = _operands(site)
         if isinstance(x, OrderedValue) and isinstance(y, OrderedValue):
-            if merge is None:
-                raise NotImportableError("the quotient of two values has no layer here")
             values = unified(site.builder, [x, y])
             return site.add(merge(), values, values[0].order)
         number = y if isinstance(x, OrderedValue) else x
@@ -47,8 +45,26 @@ def _operands(site: Site) -> tuple[Any, Any]:
     return operands[0], operands[1]
 
 
-def _no_number(number: float, is_left: bool) -> None:
-    return None
+def _extremum(merge: type[layers.Layer], field: str) -> Callable[[Site], Values]:
+    """The import of an extremum: of two values as a layer, of a value and a number as a Clip with one bound."""
+    of_two = _arithmetic(merge, lambda number, is_left: None)
+
+    def operate(site: Site) -> Values:
+        values, operands = site.values(), _operands(site)
+        numbers = [x for x in operands if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(values) != 1 or len(numbers) != 1:
+            return of_two(site)
+        return site.add(layers.Clip(**{field: float(numbers[0])}), values, values[0].order)
+
+    return operate
+
+
+def _operate_quotient(site: Site) -> Values:
+    x, y = _operands(site)
+    if isinstance(y, OrderedValue) and isinstance(x, int | float) and not isinstance(x, bool):
+        inverse = site.add(layers.Reciprocal(), [y], y.order)
+        return inverse if x == 1 else site.add(layers.Rescaling(scale=float(x)), inverse, y.order)
+    return _arithmetic(layers.Divide, _quotient)(site)
 
 
 def _quotient(number: float, is_left: bool) -> tuple[float, float] | None:
@@ -115,16 +131,16 @@ ROWS = CounterpartRows(
             layers=(layers.Divide,),
             reason="Keras has no layer Divide, but the function keras.ops.divide",
             operations=("Divide", "TrueDivide"),
-            operate=_arithmetic(None, _quotient),
+            operate=_operate_quotient,
         ),
         KerasRow(layers=(layers.Average,), merge_mode="ave"),
         KerasRow(
             layers=(layers.Maximum,),
             merge_mode="max",
             operations=("Maximum",),
-            operate=_arithmetic(layers.Maximum, _no_number),
+            operate=_extremum(layers.Maximum, "min"),
         ),
-        KerasRow(layers=(layers.Minimum,), operations=("Minimum",), operate=_arithmetic(layers.Minimum, _no_number)),
+        KerasRow(layers=(layers.Minimum,), operations=("Minimum",), operate=_extremum(layers.Minimum, "max")),
         KerasRow(
             layers=(layers.Concatenate,),
             merge_mode="concat",

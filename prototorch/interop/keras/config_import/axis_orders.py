@@ -24,10 +24,10 @@ from prototorch.schema.names import find_name_error, to_name
 from prototorch.spec import Spec
 from prototorch.text.limits import MAX_ELEMENTS
 
-__all__ = ["AxisOrder", "OrderedNetBuilder", "OrderedValue", "channels_first", "identity"]
+__all__ = ["OPEN_SIZE", "AxisOrder", "OrderedNetBuilder", "OrderedValue", "channels_first", "identity"]
 
 AxisOrder = tuple[int, ...]
-_OPEN_SIZE = 224  # stands for a size that only the data tell, where shapes are looked at
+OPEN_SIZE = 224  # stands for a size that only the data tell, where shapes are looked at
 DTYPES = {"float32", "float16", "float64", "int32", "int64", "uint8", "bool", "int8", "int16"}
 
 
@@ -101,7 +101,7 @@ class OrderedNetBuilder:
             raise NotImportableError(f"the input {path!r} of dtype {dtype!r:.30}")
         name = self.unused_name(path)
         shape = tuple(their_shape[axis] for axis in order)
-        sizes = tuple(_OPEN_SIZE if n is None else n for n in shape)
+        sizes = tuple(OPEN_SIZE if n is None else n for n in shape)
         dtype = "float32" if dtype in ("float16", "float64") else dtype
         self.inputs.append(InputNode(name, shape, dtype))
         self.trace.values[name] = self.trace.graph.input(name, Spec((1, *sizes), dtype))

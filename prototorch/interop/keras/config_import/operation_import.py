@@ -18,9 +18,7 @@ def import_operation(site: Site) -> Values:
     """The outputs of an operation. Raises NotImportableError where no layer does the same."""
     row = row_of_operation(site.call.kind)
     if row is None:
-        raise NotImportableError(
-            f"keras.ops has this function, and no layer here does the same (of {site.call.module})"
-        )
+        raise NotImportableError("a function of keras.ops that no importer here knows: rebuild it from Keras' layers")
     if row.operate is not None:
         return row.operate(site)
     value = site.one()
