@@ -19,7 +19,7 @@ from prototorch.caffe.solver_iteration import SolverIteration
 from prototorch.caffe.solver_log import SmoothedLoss, SolverLog
 from prototorch.caffe.solver_nets import NetSource, find_test_nets, find_train_net
 from prototorch.caffe.solver_param import SolverParam
-from prototorch.caffe.solver_snapshot import load_weights, restore_snapshot, snapshot_names, write_snapshot
+from prototorch.caffe.solver_snapshot import check_space, load_weights, restore_snapshot, snapshot_names, write_snapshot
 from prototorch.caffe.solver_test import TestResult, run_test
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_solver_file
@@ -159,6 +159,7 @@ class Solver:
         self.is_stopped = False
         if resume_file is not None:
             self.restore(resume_file)
+        self._check_space()
         start = self.iter
         smoothed = self._run(param["max_iter"], keeps_blobs=False)
         if param["snapshot_after_train"] and (not param["snapshot"] or self.iter % param["snapshot"]):
@@ -273,6 +274,16 @@ class Solver:
         )
         self.snapshots.append(names)
         return names
+
+    def _check_space(self) -> None:
+        """Check that the snapshots of `solve` can be written. Raises SnapshotError."""
+        param = self._message
+        left = max(param["max_iter"] - self.iter, 0)
+        count = left // param["snapshot"] if param["snapshot"] else int(param["snapshot_after_train"])
+        if count:
+            names = snapshot_names(self._prefix.path, self.iter, param["snapshot_format"])
+            self._prefix.check(names)
+            check_space(self.net, self.type, os.path.dirname(names[0]), count, param["snapshot_diff"])
 
     def restore(self, state_file: str | os.PathLike[str]) -> None:
         """Go on with a state, ``.solverstate`` or ``.solverstate.h5``, and the weights that it names. The data begin

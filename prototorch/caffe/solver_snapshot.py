@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,13 @@ from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.solver_step import owned_params
+from prototorch.engine.storage.atomic_write import check_writable
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import DataError, ModelFileError, UsageError, WeightsError
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.runtime.variables import SLOT_PREFIX
 
-__all__ = ["load_weights", "read_history", "restore_snapshot", "snapshot_names", "write_snapshot"]
+__all__ = ["check_space", "load_weights", "read_history", "restore_snapshot", "snapshot_names", "write_snapshot"]
 
 
 def snapshot_names(prefix: str, iteration: int, snapshot_format: str) -> tuple[str, str]:
@@ -45,6 +47,15 @@ def write_snapshot(
     write_caffemodel(paths[0], *net.stored_params(), _gradients(net) if with_diff else None)
     history = read_history(net, kind)
     write_solver_state(paths[1], SolverState(iteration, paths[0], current_step, tuple(history)))
+
+
+def check_space(net: Net, kind: str, folder: str, count: int, with_diff: bool = False) -> None:
+    """Check, before the first iteration, that a snapshot can be written into a folder. Raises SnapshotError; warns
+    where ``count`` of them do not fit. with_diff: as of `write_snapshot`."""
+    itemsize = np.dtype(net.backend.precision.float_dtype).itemsize
+    copies = 1 + len(HISTORY_SLOTS[kind]) + with_diff
+    size = copies * itemsize * sum(prod(param.shape) for param in owned_params(net.caffe_net))
+    check_writable(folder, size, 1, count)
 
 
 def _gradients(net: Net) -> Mapping[str, np.ndarray]:

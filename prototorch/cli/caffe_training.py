@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from prototorch.base.early_signals import take_pending
 from prototorch.caffe.settings import set_device, set_mode_cpu, set_mode_gpu
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
 from prototorch.caffe.solver import NONE, SNAPSHOT, STOP, Solver, get_solver
@@ -81,6 +82,9 @@ class _Signals:
             return receive
 
         before = {number: signal.signal(number, handler(effect)) for number, effect in effects.items()}
+        for number, effect in effects.items():
+            if take_pending(before[number]):
+                handler(effect)(number, None)
         try:
             yield
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import update_wrapper
 from typing import Any
 
@@ -12,14 +13,22 @@ import click
 __all__ = ["deferred_command", "deferred_to"]
 
 
-def deferred_command(module: str, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+def deferred_command(
+    module: str, *, around: Callable[[], AbstractContextManager[None]] = nullcontext, **settings: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
     """A command that runs the function ``run`` of a module; the function below has its options and its help alone.
 
-    settings: as of `click.command`.
+    around: a context for the import of the module and the run. settings: as of `click.command`.
     """
 
     def decorate(declaration: Callable[..., Any]) -> click.Command:
-        return click.command(**settings)(deferred_to(module, "run")(declaration))
+        run = deferred_to(module, "run")(declaration)
+
+        def call(*args: Any, **options: Any) -> Any:
+            with around():
+                return run(*args, **options)
+
+        return click.command(**settings)(update_wrapper(call, declaration))
 
     return decorate
 

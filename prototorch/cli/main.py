@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 import prototorch
 from prototorch.base import index
+from prototorch.base.early_signals import TerminationError, raising_on_termination
 from prototorch.base.terminal import escaped_output
 from prototorch.cli.completion import register_shells
 from prototorch.cli.installation import installation_warning, is_overwritten, overwritten_message
@@ -100,7 +101,7 @@ def main(args: Sequence[str] | None = None) -> None:
 def _run(args: Sequence[str] | None) -> int:
     """Run the command line; the exit code."""
     try:
-        with warnings.catch_warnings():
+        with raising_on_termination(), warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             register_shells()
@@ -115,9 +116,10 @@ def _run(args: Sequence[str] | None) -> int:
     except PrototorchError as error:
         echo_error(error)
         return error.exit_code
-    except (KeyboardInterrupt, click.exceptions.Abort):  # Ctrl-C outside of training
-        _show_error("prototorch: stopped")
-        return 128 + signal.SIGINT
+    except (KeyboardInterrupt, click.exceptions.Abort) as error:  # Ctrl-C outside of training
+        is_terminated = isinstance(error, TerminationError) or isinstance(error.__context__, TerminationError)
+        _show_error(f"prototorch: stopped{' by SIGTERM' if is_terminated else ''}")
+        return 128 + (signal.SIGTERM if is_terminated else signal.SIGINT)
     except BrokenPipeError:
         raise
     except OSError as error:

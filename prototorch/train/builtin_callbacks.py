@@ -136,8 +136,7 @@ class CSVLogger(Callback):
             if self.params.get("validation") and not any(name.startswith("val_") for name in logs):
                 self._columns += [f"val_{name}" for name in logs if name not in ("learning_rate", "seconds", "waiting")]
         try:
-            path = self.output_path(self.filename)
-            with open(path, "w" if first and not self.append else "a", newline="", encoding="utf-8") as file:
+            with self.open_output(self.filename, "w" if first and not self.append else "a") as file:
                 writer = csv.writer(file, delimiter=self.separator)
                 if first and file.tell() == 0:
                     writer.writerow(map(escape_cell, self._columns))
@@ -156,7 +155,8 @@ class CSVLogger(Callback):
         try:
             path = self.output_path(self.filename)
             if (self._columns is not None or state.get("appends")) and os.path.getsize(path) > self._size:
-                os.truncate(path, self._size)  # rows of epochs that will run again
+                with self.open_output(self.filename, "r+") as file:
+                    file.truncate(self._size)  # rows of epochs that will run again
         except OSError:
             self._columns = None  # the file is gone: a new one is created
 

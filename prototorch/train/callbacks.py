@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self
 
+from prototorch.engine.storage.atomic_write import open_in_place
 from prototorch.errors import PrototorchError, did_you_mean
 from prototorch.schema import Block, field
 from prototorch.schema.overrides import CONFIG_METHODS, refuse_overrides
@@ -148,6 +149,12 @@ class Callback(Block, family="callback"):
         Raises UsageError for a declared path outside of the run folder, after resolving links.
         """
         return path if self.output_dir is None else resolve_inside(path, self.output_dir)
+
+    def open_output(self, path: str, mode: str) -> IO[str]:
+        """Open the file at `output_path` to change it in place ("w", "a", "r+"), as text in UTF-8 with its newlines as
+        they are; in a run folder never one that has another name outside of it. Raises OSError."""
+        opener = None if self.output_dir is None else open_in_place
+        return open(self.output_path(path), mode, newline="", encoding="utf-8", opener=opener)
 
     def state(self) -> dict[str, Any]:
         """The state for a checkpoint: numbers, strings, arrays, and lists and dicts (with string keys) of them."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from prototorch.engine.storage.atomic_write import check_writable
 from prototorch.engine.storage.checkpoint import check_ending
 from prototorch.errors import UsageError
 from prototorch.metrics.base import Direction
@@ -208,7 +209,19 @@ class ModelCheckpoint(_Monitor):
         fields: dict[str, object] = dict.fromkeys(names.batch if per_batch else names.epoch, 0.5)
         fields |= {"batch": 1, "epoch": 1} if per_batch else {"epoch": 1}
         if not names.is_open:
-            check_file_path(self._format_filepath(fields), "ModelCheckpoint.filepath", creates_folders=True)
+            path = self._format_filepath(fields)
+            check_file_path(path, "ModelCheckpoint.filepath", creates_folders=True)
+            self._check_space(os.path.dirname(path) or ".")
+
+    def _check_space(self, folder: str) -> None:
+        """Check that a checkpoint fits beside the one that it replaces. Raises SnapshotError; warns where each file has
+        a name of its own, and all of them do not fit."""
+        variables = self.model.trainer.plan_cache.variables
+        arrays = self.model.weights.items() if self.save_weights_only else variables.current_arrays()
+        epochs, steps = self.params.get("epochs") or 1, self.params.get("steps") or 1
+        saves = epochs if self.save_freq == "epoch" else epochs * steps // self.save_freq
+        total = saves if "{" in self.filepath and not self.save_best_only else 0
+        check_writable(folder, sum(array.nbytes for _, array in arrays), min(saves, 2), total)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.best = self.initial_value_threshold

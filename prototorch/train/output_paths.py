@@ -18,9 +18,15 @@ _MAX_PRECISION = 32
 
 
 def default_run_dir(name: str) -> Path:
-    """The run folder of a model with this name: ``runs/NAME``. Raises UsageError for a name that leads elsewhere."""
+    """The run folder of a model with this name: ``runs/NAME``. Raises UsageError for a name that leads elsewhere, and
+    where ``runs`` is a link."""
     folder = Path("runs", name)
     root = os.path.realpath("runs")
+    if os.path.islink("runs"):
+        raise UsageError(
+            f"runs is a link to {root}, which is not followed: give the run folder, with run_dir= in Python or "
+            f"--run-dir on the command line, such as {os.path.join(root, name)!r}"
+        )
     if not name or ".." in folder.parts or not _is_below(os.path.realpath(folder), root):
         raise UsageError(
             f"the model's name {name!r} leads to {folder}, which is not a folder below runs: "

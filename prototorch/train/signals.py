@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Protocol
 
+from prototorch.base.early_signals import take_pending
 from prototorch.data.batch import Batch
 
 __all__ = ["Interruptible", "closing_batches", "stop_on_signal"]
@@ -37,7 +38,8 @@ def closing_batches(batches: Iterator[Batch]) -> Iterator[Iterator[Batch]]:
 @contextmanager
 def stop_on_signal(loop: Interruptible, handle_hangup: bool = False) -> Iterator[None]:
     """Inside, the first SIGINT (Ctrl-C) or SIGTERM ends the loop after its step; the second raises KeyboardInterrupt.
-    With ``handle_hangup`` SIGHUP, where the system has it, requests a snapshot, and the loop goes on.
+    With ``handle_hangup`` SIGHUP, where the system has it, requests a snapshot, and the loop goes on. Those that were
+    received earlier and kept (`prototorch.base.early_signals`) count.
 
     Outside the main thread, where Python receives no signals, nothing is changed.
     """
@@ -54,8 +56,12 @@ def stop_on_signal(loop: Interruptible, handle_hangup: bool = False) -> Iterator
         loop.is_snapshot_requested = True
 
     handlers = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+    if take_pending(handlers[signal.SIGTERM]):
+        stop(signal.SIGTERM, None)
     if handle_hangup and hasattr(signal, "SIGHUP"):
         handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, request_snapshot)
+        if take_pending(handlers[signal.SIGHUP]):
+            request_snapshot(signal.SIGHUP, None)
     try:
         yield
     finally:

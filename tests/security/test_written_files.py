@@ -12,7 +12,7 @@ import pytest
 import prototorch as pt
 from prototorch.cli import main
 from prototorch.engine.storage.run_folder import RunFolder
-from prototorch.errors import SnapshotError, TextError, UsageError
+from prototorch.errors import FileError, SnapshotError, TextError, UsageError
 from prototorch.model.load import model_from_text
 
 X = np.zeros((8, 3), np.float32)
@@ -206,3 +206,60 @@ def test_the_name_of_a_model_may_have_spaces(folder):
     assert pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)], name="My net").name == "My net"
     with pytest.raises(TextError, match="may contain only"):
         model_from_text(text.replace("Dense { units", 'Dense { name: "a b"  units'))
+
+
+def test_a_runs_folder_that_is_a_link_is_not_followed(folder, tmp_path):
+    (tmp_path / "other").mkdir()
+    (folder / "runs").symlink_to(tmp_path / "other")
+    with pytest.raises(UsageError, match=r"runs is a link to .*other, which is not followed.*--run-dir"):
+        train(text_with(CSV_LOGGER.format("a.csv")))
+    assert not list((tmp_path / "other").iterdir())
+    train(text_with(CSV_LOGGER.format("a.csv")), run_dir=folder / "runs" / "net")
+    assert (tmp_path / "other/net/a.csv").exists()
+
+
+@pytest.mark.parametrize("append", ["false", "true"])
+def test_a_hard_link_in_a_run_folder_is_not_written_through(folder, append):
+    (folder / "runs/net").mkdir(parents=True)
+    os.link(folder.parent / "profile", folder / "runs/net/a.csv")
+    train(text_with(f'CSVLogger {{ filename: "a.csv"  append: {append} }}'))
+    assert (folder.parent / "profile").read_text() == "precious"
+    rows = (folder / "runs/net/a.csv").read_text()
+    assert rows.startswith("precious0," if append == "true" else "epoch,loss")
+    with RunFolder(folder / "runs" / "net") as run:
+        os.link(folder.parent / "profile", run.log_path)
+        run.append_log({"epoch": 1})
+        assert run.log_path.read_text() == 'precious{"epoch": 1}\n'
+
+
+def test_a_restored_state_truncates_no_hard_link(folder):
+    model = model_from_text(text_with(CSV_LOGGER.format("a.csv")))
+    model.fit(X, Y, verbose=0)
+    log = model.fit_block.callbacks[0]
+    (folder / "runs/net/a.csv").unlink()
+    os.link(folder.parent / "profile", folder / "runs/net/a.csv")
+    log.restore({**log.state(), "size": 3})
+    assert (folder / "runs/net/a.csv").read_text() == "pre"
+
+
+def test_the_lock_and_the_files_of_an_earlier_run_are_not_put_behind_a_link(folder, tmp_path):
+    (folder / "run").mkdir()
+    (folder / "run/.lock").symlink_to(tmp_path / "made")
+    with pytest.raises(FileError, match="cannot be used as a run folder"), RunFolder(folder / "run"):
+        raise AssertionError
+    assert not (tmp_path / "made").exists()
+    (folder / "run/.lock").unlink()
+    (tmp_path / "other").mkdir()
+    with RunFolder(folder / "run") as run:
+        run.snapshots.save(1, {"w": X})
+        (folder / "run/before").symlink_to(tmp_path / "other")
+        with pytest.raises(SnapshotError, match="before: is a link"):
+            run.start_run()
+    assert not list((tmp_path / "other").iterdir())
+
+
+def test_a_pipe_in_the_place_of_a_log_is_refused_and_not_waited_for(folder):
+    with RunFolder(folder / "run") as run:
+        os.mkfifo(run.log_path)
+        with pytest.raises(SnapshotError, match="cannot read it"):
+            run.trim_log(1)

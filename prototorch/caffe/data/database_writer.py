@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -14,6 +12,7 @@ from typing import Literal
 from prototorch.caffe.data.leveldb_reader import INSTALL_HINT
 from prototorch.caffe.data.lmdb_writer import write_lmdb
 from prototorch.data.safe_io import printable_path
+from prototorch.engine.storage.atomic_write import replace_folder, staging_folder
 from prototorch.errors import FileError, ResourceError, UsageError
 
 __all__ = ["DatabaseFormat", "new_folder", "write_database"]
@@ -54,27 +53,13 @@ def new_folder(path: Path, force: bool = False) -> Iterator[Path]:
     if os.path.lexists(path) and not force:
         raise UsageError(f"{printable_path(path)}: exists; --force replaces it")
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.tmp-", dir=path.parent))
-    except OSError as error:
-        raise FileError(f"{printable_path(path)}: cannot be written: {error.strerror or error}") from None
-    try:
-        content = temporary / "content"
-        content.mkdir()
-        yield content
-        if os.path.lexists(path):
-            path.rename(temporary / "replaced")
-        try:
-            content.rename(path)
-        except OSError:
-            with suppress(OSError):
-                (temporary / "replaced").rename(path)
-            raise
+        with staging_folder(path) as content:
+            yield Path(content)
+            replace_folder(content, path)
     except OSError as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{printable_path(path)}: cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _write_lmdb_folder(folder: Path, records: Iterable[tuple[bytes, bytes]]) -> int:

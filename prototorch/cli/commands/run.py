@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from prototorch.base.early_signals import keeping_hangups
 from prototorch.cli.caffe_options import caffe_options
 from prototorch.cli.deferred import deferred_command
 from prototorch.cli.options import (
@@ -18,7 +19,7 @@ from prototorch.cli.options import (
 )
 
 
-@deferred_command("prototorch.cli.actions.run")
+@deferred_command("prototorch.cli.actions.run", around=keeping_hangups)
 @model_argument
 @data_option
 @set_option

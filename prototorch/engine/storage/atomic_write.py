@@ -2,7 +2,9 @@
 
 The bytes go to a temporary file in the same folder, which is synced, read back and compared, then renamed to the final
 name; then the folder is synced. A power failure, a full disk or ``kill -9`` at any moment leaves the old file intact.
-A killed process leaves a file ``.NAME.tmp-PID-RAND``, which `remove_orphans` removes.
+A killed process leaves a file ``.NAME.tmp-PID-RAND``, which the next write into its folder removes.
+
+Files that belong together, and folders, are written into a `staging_folder` beside their place and renamed from there.
 
 Every error is a `SnapshotError` with the path and the number of bytes needed.
 """
@@ -15,27 +17,42 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from prototorch.engine.storage.process_identity import ProcessIdentity
-from prototorch.errors import FileError, SnapshotError
+from prototorch.errors import FileError, ModelWarning, SnapshotError, warn_user
 
 if sys.platform != "win32":
     import resource
 if sys.platform == "darwin":
     import fcntl
 
-__all__ = ["check_writable", "remove_orphans", "rename_durably", "sha256_hexdigest", "write_bytes"]
+__all__ = [
+    "check_writable",
+    "open_in_place",
+    "remove_orphans",
+    "rename_durably",
+    "replace_folder",
+    "sha256_hexdigest",
+    "staging_folder",
+    "write_bytes",
+]
 
 BytesLike = bytes | bytearray | memoryview
 _Result = TypeVar("_Result")
 _MAX_WRITE_BYTES = 1 << 30  # per call; systems reject or shorten calls of 2 GiB and more
-_TEMPORARY_PATTERN = re.compile(r"\.(.+)\.tmp-(\d{1,10})-([0-9a-f]{8})([0-9a-f]{8})[0-9a-f]{8}", re.DOTALL)
+_TEMPORARY_PATTERN = re.compile(
+    r"\.(?P<name>.+)\.(?P<kind>tmp|staged)-(?P<pid>\d{1,10})-(?P<place>[0-9a-f]{8})(?P<start>[0-9a-f]{8})[0-9a-f]{8}",
+    re.DOTALL,
+)
+_CONTENT, _REPLACED = "content", "replaced"  # in a staging folder: what is written, and what it replaces
+_MAX_SHARED_BYTES = 1 << 30  # of a file with a second name that is copied
 _REMOTE_ORPHAN_AGE = 7 * 24 * 3600  # seconds after which a temporary file of another host counts as an orphan
 _UNSUPPORTED_ERRORS = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
@@ -49,11 +66,12 @@ def write_bytes(
 
     ``verify`` is called with the path of the temporary file before it is renamed, and raises if the file is invalid;
     without it the file is read back and compared. On any failure ``path`` is unchanged. A replaced file keeps
-    its permissions.
+    its permissions. What killed processes have left in the folder is removed first: its space may be needed.
 
     Raises SnapshotError, with the path, the bytes needed and the cause.
     """
     final = os.path.abspath(os.fspath(path))
+    remove_orphans(os.path.dirname(final))
     views = [memoryview(p).cast("B") for p in ([pieces] if isinstance(pieces, BytesLike) else pieces) if len(p)]
     size = sum(view.nbytes for view in views)
     temporary = _temporary_name(final)
@@ -84,11 +102,12 @@ def write_bytes(
         ) from error
 
 
-def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) -> None:
+def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1, total: int = 0) -> None:
     """Check, before any work is done, that ``count`` files of ``size`` bytes can be written into ``folder``.
 
     The folder is created if it does not exist. A small file is written and removed; then the free space and the limit
-    on a file's size are checked. Raises SnapshotError with the folder, the bytes needed and the bytes available.
+    on a file's size are checked. Raises SnapshotError with the folder, the bytes needed and the bytes available; a
+    ModelWarning where it is the ``total`` files of a whole training that do not fit.
     """
     folder = os.path.abspath(os.fspath(folder))
     trial = os.path.join(folder, f".probe-{secrets.token_hex(4)}")
@@ -106,6 +125,12 @@ def check_writable(folder: str | os.PathLike[str], size: int, count: int = 1) ->
     if free is not None and free < total_bytes:
         files = f"{count} checkpoints of {size:,} bytes" if count > 1 else "a checkpoint"
         raise SnapshotError(f"{folder}: not enough space for {files} ({total_bytes:,} bytes needed, {free:,} free)")
+    if free is not None and free < size * total:
+        warn_user(
+            f"{folder}: {total} checkpoints of {size:,} bytes will need {size * total:,} bytes, {free:,} are free: the "
+            f"training will end with an error when the disk is full",
+            ModelWarning,
+        )
     limit = _file_size_limit()
     if limit is not None and limit < size:
         raise SnapshotError(
@@ -119,10 +144,71 @@ def rename_durably(source: str | os.PathLike[str], path: str | os.PathLike[str])
     _sync_folder(os.path.dirname(os.path.abspath(path)))
 
 
-def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
-    """Remove the temporary files of processes that have ended from ``folder``; returns their paths.
+@contextlib.contextmanager
+def staging_folder(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A temporary folder on the file system of ``path``, for files that become ``path`` and its companions by renaming.
 
-    Files of running processes and of other users stay, and so do those of other hosts that are less than a week old.
+    It is removed at the end, and after a kill by the next write into the folder of ``path``. Raises OSError.
+    """
+    final = os.path.abspath(os.fspath(path))
+    remove_orphans(os.path.dirname(final))
+    temporary = _temporary_name(final, "staged")
+    content = os.path.join(temporary, _CONTENT)
+    os.mkdir(temporary, 0o700)
+    try:
+        os.mkdir(content)
+        yield content
+    finally:
+        _remove_staged(temporary, final)
+
+
+def replace_folder(content: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Let the folder of a `staging_folder` become ``path``, in the place of what is there. Raises OSError.
+
+    A process that is killed between the two renames leaves what was there in the staging folder, from where the next
+    write takes it back.
+    """
+    replaced = os.path.join(os.path.dirname(os.fspath(content)), _REPLACED)
+    if os.path.lexists(path):
+        os.rename(path, replaced)
+    os.rename(content, path)
+    _sync_folder(os.path.dirname(os.path.abspath(path)))
+
+
+def open_in_place(path: str, flags: int) -> int:
+    """Open a file that is changed in place, as the ``opener`` of `open`: never one outside of its folder.
+
+    A symbolic link is not followed. A file with a second name (a hard link) is replaced by a copy first, so that the
+    other name keeps its content. Raises OSError; for what is no regular file, too.
+    """
+    handle = _open_regular_file(path, flags)
+    if os.fstat(handle).st_nlink > 1:
+        os.close(handle)
+        with open(path, "rb", opener=_open_regular_file) as file:
+            content = b"" if flags & os.O_TRUNC else file.read(_MAX_SHARED_BYTES + 1)
+        if len(content) > _MAX_SHARED_BYTES:
+            raise OSError(errno.EMLINK, "it has a second name, a hard link, and is too large to be copied", path)
+        write_bytes(path, content)
+        handle = _open_regular_file(path, flags)
+    if flags & os.O_TRUNC:
+        os.ftruncate(handle, 0)
+    return handle
+
+
+def _open_regular_file(path: str, flags: int) -> int:
+    """Open a regular file, not through a link, and without waiting for the other end of a pipe; nothing is cut off."""
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    handle = os.open(path, (flags & ~os.O_TRUNC) | careful, 0o666)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
+    return handle
+
+
+def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
+    """Remove the temporary files and staging folders of processes that have ended from ``folder``; returns their paths.
+
+    Those of running processes and of other users stay, and so do those of other hosts that are less than a week old.
     """
     removed_paths = []
     try:
@@ -134,15 +220,28 @@ def remove_orphans(folder: str | os.PathLike[str]) -> list[Path]:
         if match is None:
             continue
         path = Path(folder, name)
-        writer = ProcessIdentity(int(match[2]), match[3], match[4])
+        writer = ProcessIdentity(int(match["pid"]), match["place"], match["start"])
         with contextlib.suppress(OSError):
             status = path.lstat()
-            is_own = stat.S_ISREG(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())
+            is_kind = stat.S_ISREG if match["kind"] == "tmp" else stat.S_ISDIR
+            is_own = is_kind(status.st_mode) and (sys.platform == "win32" or status.st_uid == os.getuid())
             is_old = writer.is_elsewhere() and time.time() - status.st_mtime > _REMOTE_ORPHAN_AGE
             if is_own and (is_old or writer.is_dead()):
-                path.unlink()
+                if match["kind"] == "tmp":
+                    path.unlink()
+                else:
+                    _remove_staged(str(path), os.path.join(folder, match["name"]))
                 removed_paths.append(path)
     return removed_paths
+
+
+def _remove_staged(temporary: str, final: str) -> None:
+    """Remove a staging folder; what `replace_folder` had moved into it without replacing it goes back to its place."""
+    replaced = os.path.join(temporary, _REPLACED)
+    with contextlib.suppress(OSError):
+        if os.path.lexists(replaced) and not os.path.lexists(final):
+            os.rename(replaced, final)
+        shutil.rmtree(temporary)
 
 
 def sha256_hexdigest(pieces: Iterable[BytesLike]) -> str:
@@ -153,10 +252,10 @@ def sha256_hexdigest(pieces: Iterable[BytesLike]) -> str:
     return total.hexdigest()
 
 
-def _temporary_name(final: str) -> str:
+def _temporary_name(final: str, kind: str = "tmp") -> str:
     folder, name = os.path.split(final)
     me = ProcessIdentity.current()
-    return os.path.join(folder, f".{name}.tmp-{me.pid}-{me.namespace}{me.start}{secrets.token_hex(4)}")
+    return os.path.join(folder, f".{name}.{kind}-{me.pid}-{me.namespace}{me.start}{secrets.token_hex(4)}")
 
 
 def _regular_file_mode(final: str) -> int | None:

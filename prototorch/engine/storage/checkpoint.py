@@ -21,7 +21,6 @@ import numpy as np
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.value_ranges import ValueRange
 from prototorch.engine.storage import container
-from prototorch.engine.storage.atomic_write import remove_orphans
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
@@ -84,7 +83,6 @@ def save(
     if table_columns is not None and table_columns.features:
         meta["table_columns"] = json.dumps(table_columns.to_json())
     container.write(path, arrays, meta)
-    remove_orphans(os.path.dirname(os.path.abspath(path)))
 
 
 #: endings of files that other formats have, which are not written

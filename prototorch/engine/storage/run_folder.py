@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Protocol, TypeVar
 
 from prototorch.engine.storage import container
-from prototorch.engine.storage.atomic_write import remove_orphans, write_bytes
+from prototorch.engine.storage.atomic_write import open_in_place, remove_orphans, write_bytes
 from prototorch.engine.storage.run_lock import RunLock
 from prototorch.engine.storage.snapshot_folder import LoadedSnapshot, SnapshotFolder
 from prototorch.errors import ModelFileError, SnapshotError
@@ -38,11 +38,6 @@ _RESERVED = re.compile(
 class _SupportsSave(Protocol):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file."""
-
-
-def _open_without_links(path: str, flags: int) -> int:
-    """Open a file for `open`, but not through a symbolic link, which a hostile folder may contain."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 class RunFolder:
@@ -127,6 +122,8 @@ class RunFolder:
         archive = None
         if self.snapshots.paths() and not self.is_finished:
             archive = self.path / "before"
+            if archive.is_symlink():
+                raise SnapshotError(f"{archive}: is a link, and the files of an earlier run go there; remove it")
             with RunFolder(archive) as before:
                 before.snapshots.clear()
                 before.log_path.unlink(missing_ok=True)
@@ -145,7 +142,7 @@ class RunFolder:
     def append_log(self, entry: Mapping[str, object]) -> None:
         """Append an entry to the log. Raises SnapshotError if it cannot be written, or is a symbolic link."""
         try:
-            with open(self.log_path, "a", encoding="utf-8", opener=_open_without_links) as file:
+            with open(self.log_path, "a", encoding="utf-8", opener=open_in_place) as file:
                 file.write(json.dumps(entry) + "\n")
         except OSError as error:
             raise SnapshotError(f"{self.log_path}: cannot write it: {error.strerror}") from error
@@ -154,7 +151,7 @@ class RunFolder:
         """Remove the entries of the log that are not of the first ``epochs`` epochs, which will be trained again, and a
         last one that is incomplete. Raises SnapshotError if the log cannot be read or written."""
         try:
-            with open(self.log_path, encoding="utf-8", errors="replace", opener=_open_without_links) as file:
+            with open(self.log_path, encoding="utf-8", errors="replace", opener=open_in_place) as file:
                 lines = file.read(_MAX_LOG_BYTES).splitlines(keepends=True)
         except FileNotFoundError:
             return

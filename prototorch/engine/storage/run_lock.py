@@ -28,6 +28,7 @@ if sys.platform != "win32":
 __all__ = ["FolderInUseError", "RunLock"]
 
 _CONTENTION_ERRORS = (errno.EAGAIN, errno.EACCES)
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_ATTEMPTS = 10  # to read the identity of a holder that has just started, 50 ms apart
 
 
@@ -53,7 +54,7 @@ class RunLock:
             return self
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+            self._fd = os.open(self.folder / ".lock", _LOCK_FLAGS, 0o666)
             problem = _try_lock(self._fd)
             if problem in _CONTENTION_ERRORS:
                 self._raise_if_held()

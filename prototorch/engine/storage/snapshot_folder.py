@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from prototorch.engine.storage import container
-from prototorch.engine.storage.atomic_write import check_writable, remove_orphans, write_bytes
+from prototorch.engine.storage.atomic_write import check_writable, write_bytes
 from prototorch.engine.storage.tree_paths import Scalar
 from prototorch.errors import ModelFileError, SnapshotError, UsageError
 
@@ -64,13 +64,12 @@ class SnapshotFolder:
         self.directory, self.keep, self.name = Path(os.path.abspath(directory)), keep, name
         self._pattern = re.compile(re.escape(name) + r"_step(\d{6,18})\.h5", re.ASCII)
 
-    def prepare(self, size: int) -> list[Path]:
-        """Before the first step: create the folder, check that snapshots of ``size`` bytes fit, remove orphans.
+    def prepare(self, size: int) -> None:
+        """Before the first step: create the folder, and check that snapshots of ``size`` bytes fit.
 
-        Returns the orphans removed. Raises SnapshotError as `durable.probe`.
+        Raises SnapshotError as `check_writable`.
         """
         check_writable(self.directory, size, self.keep + 1)
-        return remove_orphans(self.directory)
 
     @property
     def list_path(self) -> Path:

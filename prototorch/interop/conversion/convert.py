@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prototorch.engine.storage.atomic_write import rename_durably, write_bytes
+from prototorch.engine.storage.atomic_write import rename_durably, staging_folder, write_bytes
 from prototorch.errors import FileError, UsageError
 from prototorch.interop.conversion.pairs import rules_text
 from prototorch.interop.conversion.sources import ConversionSource, WeightOptions, open_source
@@ -203,20 +202,15 @@ def _check_target(source: str, path: str, force: bool) -> None:
 
 def _write_all(writes: dict[str, _Write], force: bool) -> tuple[str, ...]:
     """Write every file into a temporary folder beside its place first, then move them all."""
-    folders: list[str] = []
     moves: list[tuple[str, str]] = []
-    try:
+    with contextlib.ExitStack() as staged:
         for target, write in writes.items():
-            place = os.path.dirname(os.path.abspath(target))
-            folders.append(tempfile.mkdtemp(prefix=".prototorch-convert-", dir=place))
-            for path in write(os.path.join(folders[-1], os.path.basename(target))):
-                final = os.path.join(os.path.dirname(target), os.path.relpath(path, folders[-1]))
+            folder = staged.enter_context(staging_folder(target))
+            for path in write(os.path.join(folder, os.path.basename(target))):
+                final = os.path.join(os.path.dirname(target), os.path.relpath(path, folder))
                 if os.path.lexists(final) and not force:
                     raise FileError(f"{final}: exists; --force replaces it")
                 moves.append((path, final))
         for path, final in moves:
             rename_durably(path, final)
-    finally:
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
     return tuple(final for _, final in moves)

@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = ["ForeignNameError", "PickleError", "PickleMachine", "add_pairs"]
 
-MAX_OPCODES = 2_000_000  # about 60 for a tensor
+MAX_OPCODES = 200_000  # about 60 for a tensor
 MAX_INTEGER_BYTES = 64
 MAX_TEXT_BYTES = 64 << 20  # of all texts of a pickle
 _HIGHEST_PROTOCOL = 5
@@ -65,7 +65,10 @@ class PickleMachine:
             self.position += 1
             self._budget -= 1
             if self._budget < 0:
-                raise PickleError(f"the pickle has more than {MAX_OPCODES:,} opcodes")
+                raise PickleError(
+                    f"the pickle has more than {MAX_OPCODES:,} opcodes; save the state_dict of the model alone, or as "
+                    "safetensors"
+                )
             if code == 0x2E:  # STOP
                 break
             handler = handlers.get(code)
