@@ -20,13 +20,19 @@ from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.device_protocol import ALIGNMENT, MemoryUsage, out_of_memory_error
 from prototorch.cuda.device_sources import LossCheckState
 from prototorch.cuda.fake_device_array import DeviceArray, stream_work
+from prototorch.cuda.stream_kernel import VECTOR_BYTES
 from prototorch.engine.backends.precision import ExecutionSettings
 
-__all__ = ["CaptureError", "FakeDevice", "FakeEvent", "FakeGraph", "FakeStream"]
+__all__ = ["CaptureError", "FakeDevice", "FakeEvent", "FakeGraph", "FakeStream", "MisalignedArrayError"]
 
 
 class CaptureError(RuntimeError):
     """A call that CUDA does not allow during a capture."""
+
+
+class MisalignedArrayError(AssertionError):
+    """An array given to a kernel whose vectors do not lie at multiples of their size: on a GPU a load or store of one
+    ends the process' use of it."""
 
 
 class FakeEvent:
@@ -257,6 +263,9 @@ class FakeDevice:
         return source if self.emulator is None else self.emulator.load_module(source)
 
     def launch(self, module: Any, name: str, grid: int, block: int, args: Sequence[Any]) -> None:
+        for array in args:
+            if isinstance(array, np.ndarray) and array.ctypes.data % VECTOR_BYTES and array.nbytes >= VECTOR_BYTES:
+                raise MisalignedArrayError(f"{name}: an array at {array.ctypes.data:#x}, which holds no vector")
         if self.emulator is not None:
             self.emulator.launch(module, name, grid, block, args)
 
