@@ -43,8 +43,8 @@ class StreamKernel:
             self.device.enqueue(self.op, lambda: self.kernel(inputs, outputs))
 
     def _with_aligned_copies(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[[], None]:
-        """The work on copies of the arrays that are not aligned. An output's copy begins with its elements: a kernel may
-        leave some as they are, one that depends on a flag all of them."""
+        """The work on copies of the arrays that are not aligned. An output's copy begins with its elements: a kernel
+        may leave some as they are, one that depends on a flag all of them."""
         sources = [self._aligned_buffer(("input", k), array) for k, array in enumerate(inputs)]
         targets = [self._aligned_buffer(("output", k), array) for k, array in enumerate(outputs)]
 
