@@ -8,19 +8,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.device.part_list import STEPS
+from benchmarks.device.part_list import FIRST, STEPS
 from benchmarks.device.runner import ALL, NOT_PASSED, PART_SECONDS, Interrupted, PartRunner
 from benchmarks.device.state import BUILD, SITE, RunState, hash_sources, installed_versions, query_gpu
 from benchmarks.device.wheels import install_wheels
 from benchmarks.isolated_process import ROOT
 
 PARTS = tuple(map(str, PART_SECONDS))
+_FIRST = "first"  # instead of the number of a part
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = argparse.ArgumentParser(prog="benchmarks/device.sh", description=__doc__)
-    parser.add_argument("part", choices=(*PARTS, "all"), help="1 to 5, or all of them")
+    parser.add_argument("part", choices=(_FIRST, *PARTS, "all"), help="first (9.5 minutes), 1 to 5, or all of these")
     parser.add_argument(
         "--out", type=Path, help="folder for summary.md and results.tar.gz (default: $OUT, else build/device/out)"
     )
@@ -53,15 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     argument, 143 after SIGTERM."""
     parser = make_parser()
     args = parser.parse_args(arguments)
-    parts = [int(p) for p in (PARTS if args.part == "all" else [args.part])]
+    parts = [int(p) for p in (PARTS if args.part == "all" else [args.part]) if p != _FIRST]
     unknown = set(args.again) - {step.name for step in STEPS} - {NOT_PASSED, ALL}
     if unknown:
         names = ", ".join(sorted(unknown))
         parser.error(f"there is no step {names}; --list prints them ({NOT_PASSED} and {ALL} stand for many)")
     if args.list:
-        for step in STEPS:
-            if step.part in parts:
-                print(f"{step.part}  {step.name:24} at most {step.limit:3.0f} s  {step.title}")
+        limits = FIRST if args.part == _FIRST else {step.name: step.limit for step in STEPS if step.part in parts}
+        steps = {step.name: step for step in STEPS}
+        for name, limit in limits.items():
+            print(f"{steps[name].part}  {name:24} at most {limit:3.0f} s  {steps[name].title}")
         return 0
     for line in install_wheels(args.wheels, SITE):
         print(line, flush=True)
@@ -72,7 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"no results can be written there: {error}")
     try:
-        missing = sum([runner.run(part, args.again, args.seconds) for part in parts])
+        if args.part == _FIRST:
+            missing = runner.run_first(FIRST, args.again, args.seconds)
+        else:
+            missing = sum([runner.run(part, args.again, args.seconds) for part in parts])
     except OSError as error:
         print(f"ended, as the results cannot be kept in {state.folder}: {error}", flush=True)
         return 1

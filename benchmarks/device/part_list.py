@@ -59,7 +59,7 @@ def _sanitizer(tool: str, count: int, limit: float) -> Step:
 
 
 def _training_files() -> list[str]:
-    files = sorted(p.name for p in (ROOT / "tests" / "gpu").glob("test_*.py") if p.name not in SEPARATE)
+    files = sorted(p.name for p in (ROOT / "tests" / "cuda" / "gpu").glob("test_*.py") if p.name not in SEPARATE)
     return [f"tests/cuda/gpu/{name}" for name in files]
 
 
@@ -67,6 +67,7 @@ STEPS = (
     Step("environment", 1, "Python, packages, imports", 60, ("-m", "benchmarks.device.environment"), required=True),
     Step("devices", 1, "prototorch devices", 30, ("-m", "prototorch", "devices")),
     *(_check(name, limit) for name, limit in FIRST_CHECKS),
+    _tests("tests-spread", "150 tests of tests/cuda/gpu, some of each kind", 120, "tests/cuda/gpu", "--spread", "150"),
     _tests("tests-training", "tests/cuda/gpu without layers and samples", 200, *_training_files()),
     _tests("tests-layers", "every layer and op beside the CPU", 420, "tests/cuda/gpu/test_gpu_layers.py"),
     _tests("tests-op-db", "tensors beside the CPU over PyTorch's samples", 420, "tests/cuda/gpu/test_gpu_op_db.py"),
@@ -76,3 +77,11 @@ STEPS = (
     *(_profile(net, precision) for net, precision in (("alexnet", "bf16"), ("lenet", "bf16"), ("resnet50", "tf32"))),
     _sanitizer("memcheck", 100, 110), _sanitizer("racecheck", 12, 40), _sanitizer("initcheck", 12, 40),
 )  # fmt: skip
+
+#: what a machine that is there for ten minutes is used for: steps of the parts in another order, each with its seconds;
+#: a step that needs more is open again. What is left of the time goes to the last.
+FIRST = {
+    "environment": 40, "check-calls": 45, "check-captured": 45, "tests-spread": 110, "row-resnet50-bf16": 70,
+    "row-transformer-bf16": 55, "row-alexnet-bf16": 45, "profile-resnet50-bf16": 60, "profile-transformer-bf16": 50,
+    "tests-layers": 420,
+}  # fmt: skip

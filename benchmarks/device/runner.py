@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -15,6 +15,7 @@ from benchmarks.device.processors import worker_count
 from benchmarks.device.results_file import forget_failed
 from benchmarks.device.state import (
     CACHE,
+    CUT,
     FAILED,
     INTERRUPTED,
     PASSED,
@@ -31,6 +32,7 @@ from benchmarks.isolated_process import ROOT, run_isolated
 
 #: seconds of each part, together 25 minutes
 PART_SECONDS = {1: 240.0, 2: 420.0, 3: 480.0, 4: 180.0, 5: 180.0}
+FIRST_SECONDS = 560.0  # of `PartRunner.run_first`, with the start of the script below 9.5 minutes
 MAX_ATTEMPTS = 2  # of a step that was interrupted: it may be what interrupts
 PUBLISH_SECONDS = 20.0  # during a long step
 #: instead of the names of steps: those that have not passed, and all
@@ -86,19 +88,29 @@ class PartRunner:
         again: names of steps that are run although they ended before, `NOT_PASSED` or `ALL`: of a step that resumes,
         `NOT_PASSED` runs what failed in it. seconds: default: `PART_SECONDS`.
         """
+        limits = {step.name: step.limit for step in self.steps if step.part == part}
+        return self._run_steps(limits, again, PART_SECONDS[part] * self.slowdown if seconds is None else seconds)
+
+    def run_first(self, limits: Mapping[str, float], again: Iterable[str] = (), seconds: float | None = None) -> int:
+        """Run steps of any part in the order of ``limits``, each for so many seconds at most; what they find counts for
+        their parts. The number of steps that have not passed. again, seconds: as of `run`."""
+        return self._run_steps(limits, again, FIRST_SECONDS * self.slowdown if seconds is None else seconds)
+
+    def _run_steps(self, limits: Mapping[str, float], again: Iterable[str], seconds: float) -> int:
         again = frozenset(again)
         self._mark_killed()
-        end = time.monotonic() + (PART_SECONDS[part] * self.slowdown if seconds is None else seconds)
+        end = time.monotonic() + seconds
+        steps = {step.name: step for step in self.steps}
         before = signal.signal(signal.SIGTERM, _raise_interrupted)
         try:
-            for step in (s for s in self.steps if s.part == part):
-                if not self._run_step(step, end, again) and step.required:
-                    self.print_line(f"part {part} ends here: nothing after {step.name} tells anything without it")
+            for name, limit in limits.items():
+                if not self._run_step(steps[name], limit, end, again) and steps[name].required:
+                    self.print_line(f"this ends here: nothing after {name} tells anything without it")
                     break
         finally:
             signal.signal(signal.SIGTERM, before)
             self.publish()
-        return sum(not self._has_passed(step) for step in self.steps if step.part == part)
+        return sum(not self._has_passed(steps[name]) for name in limits)
 
     def publish(self) -> None:
         """Write the summary and the archive; what cannot be written is a line, once, as the results are kept anyway."""
@@ -134,8 +146,8 @@ class PartRunner:
         state = self.state.read(step.name)
         return state is not None and state.status == PASSED
 
-    def _run_step(self, step: Step, end: float, again: Collection[str]) -> bool:
-        """Run a step unless it has ended before; whether it has passed."""
+    def _run_step(self, step: Step, limit: float, end: float, again: Collection[str]) -> bool:
+        """Run a step, for ``limit`` seconds at most, unless it has ended before; whether it has passed."""
         earlier = self.state.read(step.name)
         is_cleared = step.name in again or ALL in again
         is_failed = earlier is not None and earlier.status != PASSED
@@ -143,7 +155,8 @@ class PartRunner:
         if earlier is not None and not is_again and not _is_open(step, earlier):
             self.print_line(f"{step.name}: {_describe_earlier(step, earlier)}")
             return earlier.status == PASSED
-        limit = min(step.limit * self.slowdown, end - time.monotonic())
+        limit = min(min(step.limit, limit) * self.slowdown, end - time.monotonic())
+        is_shortened = limit < step.limit * self.slowdown
         if limit < step.least:
             self.print_line(f"{step.name}: not begun, {max(limit, 0):.0f} s are left and it needs {step.least:.0f}")
             return True
@@ -161,7 +174,9 @@ class PartRunner:
         try:
             done = run_isolated(command, limit, step_environment(step), folder / "output.txt", self._publish_at_times)
             state.code = done.code
-            state.status = TIMED_OUT if done.code is None else FAILED if done.code else PASSED
+            state.status = FAILED if done.code else PASSED
+            if done.code is None:
+                state.status = CUT if is_shortened else TIMED_OUT
         except (Interrupted, KeyboardInterrupt):
             state.status = INTERRUPTED
             raise
@@ -183,6 +198,8 @@ def _is_open(step: Step, state: StepState) -> bool:
     """Whether a step that was begun is to be run (again)."""
     if state.status in (RUNNING, INTERRUPTED):  # "running": the process that ran it was killed
         return state.attempts < MAX_ATTEMPTS or step.resumes
+    if state.status == CUT:
+        return True
     if step.required:  # short, and what it found may have been mended outside of the sources
         return state.status != PASSED
     return state.status == TIMED_OUT and step.resumes

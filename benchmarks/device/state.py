@@ -31,6 +31,7 @@ PACKAGES = (
 STAND_IN = "PROTOTORCH_STAND_IN"  # where it is set, a fake device takes the place of the GPU
 
 RUNNING, PASSED, FAILED, TIMED_OUT, INTERRUPTED = "running", "passed", "failed", "timed out", "interrupted"
+CUT = "cut, open again"  # the time of its part ended, not its own
 
 
 @dataclass

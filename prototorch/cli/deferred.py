@@ -14,18 +14,18 @@ __all__ = ["deferred_command", "deferred_to"]
 
 
 def deferred_command(
-    module: str, *, around: Callable[[], AbstractContextManager[None]] = nullcontext, **settings: Any
+    module: str, *, context: Callable[[], AbstractContextManager[None]] = nullcontext, **settings: Any
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """A command that runs the function ``run`` of a module; the function below has its options and its help alone.
 
-    around: a context for the import of the module and the run. settings: as of `click.command`.
+    context: of the import of the module and the run. settings: as of `click.command`.
     """
 
     def decorate(declaration: Callable[..., Any]) -> click.Command:
         run = deferred_to(module, "run")(declaration)
 
         def call(*args: Any, **options: Any) -> Any:
-            with around():
+            with context():
                 return run(*args, **options)
 
         return click.command(**settings)(update_wrapper(call, declaration))

@@ -35,6 +35,20 @@ class MisalignedArrayError(AssertionError):
     ends the process' use of it."""
 
 
+class _AlignedNamespace(CapturableNamespace):
+    """NumPy, whose casts lie at multiples of 64 bytes as a GPU's arrays do: what the host's libraries compute may
+    depend on addresses."""
+
+    def astype(self, array: Any, dtype: Any, **options: Any) -> Any:
+        """As `numpy.astype`."""
+        kind = np.dtype(dtype)
+        raw = np.empty(array.size * kind.itemsize + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        cast = raw[start : start + array.size * kind.itemsize].view(kind).reshape(array.shape)
+        np.copyto(cast, np.asarray(array), casting="unsafe")
+        return cast.view(DeviceArray) if isinstance(array, DeviceArray) else cast
+
+
 class FakeEvent:
     """An event; it counts how often it was recorded, and how often it has happened."""
 
@@ -78,7 +92,7 @@ class FakeDevice:
     def __init__(self, settings: ExecutionSettings | None = None, memory: int = 1 << 32):
         self.settings, self.memory, self.used = settings or ExecutionSettings(), memory, 0
         self.emulator: Any = None
-        self.xp: Any = CapturableNamespace(np)
+        self.xp: Any = _AlignedNamespace(np)
         self.compute_stream, self.copy_stream = FakeStream("compute"), FakeStream("copy")
         self.log: list[tuple[Any, ...]] = []
         self.uncapturable_ops: set[str] = set()

@@ -17,8 +17,8 @@ import pytest
 from benchmarks import gpu_cell
 from benchmarks.device import __main__ as command
 from benchmarks.device import archive, rows, runner, state, wheels
-from benchmarks.device.part_list import STEPS
-from benchmarks.device.runner import PART_SECONDS, PartRunner
+from benchmarks.device.part_list import FIRST, STEPS
+from benchmarks.device.runner import FIRST_SECONDS, PART_SECONDS, PartRunner
 from benchmarks.device.step import Step
 from benchmarks.isolated_process import ROOT, run_isolated
 
@@ -218,7 +218,52 @@ def test_the_plan_keeps_its_minutes():
         assert re.fullmatch("[A-Za-z0-9_-]+", step.name), "a folder of this name must be able to travel"
 
 
+def test_a_step_cut_by_the_end_of_the_time_is_open_again(make, tmp_path):
+    """It has not timed out: its own limit was longer, or the part's."""
+    slow = python_step("slow", f"import os, time; time.sleep(0 if os.path.exists({str(tmp_path / 'fast')!r}) else 60)")
+    own = python_step("own", "import time; time.sleep(60)", limit=0.5)
+    one = make(own, slow)
+    assert one.run(1, seconds=3) == 2
+    assert statuses(one) == {"own": "timed out", "slow": "cut, open again"}
+    assert "**cut, open again**" in (tmp_path / "out" / "summary.md").read_text()
+    (tmp_path / "fast").touch()
+    assert one.run(1) == 1
+    assert statuses(one) == {"own": "timed out", "slow": "passed"}
+
+
+def test_the_first_minutes_are_steps_of_all_parts_in_another_order(make, tmp_path):
+    note = f"open({str(tmp_path / 'order')!r}, 'a').write"
+    steps = [python_step(name, f"{note}('{name}')", part=part) for name, part in (("a", 1), ("b", 2), ("c", 3))]
+    slow = python_step("d", "import time; time.sleep(60)", part=4)
+    one = make(*steps, slow)
+    assert one.run_first({"a": 5, "c": 5, "d": 0.5, "b": 5}) == 1
+    assert (tmp_path / "order").read_text() == "acb"
+    assert statuses(one) == {"a": "passed", "b": "passed", "c": "passed", "d": "cut, open again"}
+    assert one.run(3) == 0
+    assert (tmp_path / "order").read_text() == "acb", "what has passed counts for its part"
+
+
+def test_the_first_minutes_hold_what_tells_most():
+    names, steps = list(FIRST), {step.name: step for step in STEPS}
+    assert names[0] == "environment"
+    assert names[-1] == "tests-layers", "it takes what is left"
+    assert FIRST_SECONDS <= 9.5 * 60
+    assert sum(FIRST[name] for name in names[:-1]) <= FIRST_SECONDS - steps["tests-layers"].least
+    assert all(steps[name].least <= limit <= steps[name].limit for name, limit in FIRST.items())
+    assert {f"row-{net}-bf16" for net in ("resnet50", "transformer", "alexnet")} < set(names)
+    assert sum(name.startswith("profile-") for name in names) == 2
+    assert steps["tests-spread"].command[-2:] == ("--spread", "150")
+
+
+def test_each_file_of_tests_belongs_to_a_step():
+    folder = ROOT / "tests" / "cuda" / "gpu"
+    words = {word for step in STEPS if step.part == 2 for word in step.command}
+    assert {f"tests/cuda/gpu/{path.name}" for path in folder.glob("test_*.py")} <= words
+
+
 def test_the_command(capsys):
+    assert command.main(["first", "--list"]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == list(FIRST)
     assert command.main(["all", "--list"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(STEPS)

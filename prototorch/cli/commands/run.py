@@ -19,7 +19,7 @@ from prototorch.cli.options import (
 )
 
 
-@deferred_command("prototorch.cli.actions.run", around=keeping_hangups)
+@deferred_command("prototorch.cli.actions.run", context=keeping_hangups)
 @model_argument
 @data_option
 @set_option
