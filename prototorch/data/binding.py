@@ -243,9 +243,13 @@ def _input_adapter(dataset: Dataset, name: str, column: str, expected: Shape) ->
         hint = "; images are channels-first: [channels, height, width]. The data block's `size` resizes image files"
     elif len(expected) == 1 and len(actual) > 1:
         hint = "; a Flatten layer converts them to vectors"
+    else:
+        hint = (
+            f"; write shape: {_format_shape(actual)} at the input, or give samples of shape {_format_shape(expected)}"
+        )
     raise DataError(
         f"{dataset.name}: the input {name!r} has shape {_format_shape(expected)}, "
-        f"the column {column!r} has {spec} per sample{hint}"
+        f"the column {column!r} has samples of shape {_format_shape(actual)} ({spec.dtype}){hint}"
     )
 
 
@@ -276,6 +280,13 @@ def _target_adapter(
         )
     elif target.kind == "one_hot" and is_compatible_shape(actual, expected[:-1]):
         hint = "; it looks like class labels: use sparse_categorical_crossentropy"
+    elif target.kind == "values" and not actual and len(expected) == 1:
+        is_integer = dataset.column_spec(column).dtype.startswith(("int", "uint"))
+        labels = "they look like class labels: " if is_integer else "of class labels "
+        hint = (
+            f"; {labels}take the loss sparse_categorical_crossentropy {{ from_logits: true }} (without from_logits for "
+            f"an output with softmax); of numbers to predict give {target.layer or 'the last layer'} one unit"
+        )
     raise DataError(
         f"{dataset.name}: the target {column!r} has shape {_format_shape(actual)} per sample, "
         f"{target.loss} of output {name!r} expects {_format_shape(expected)}{hint}"

@@ -35,6 +35,8 @@ def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec],
     for output, target in targets.items():
         column = dataset.target_columns[output]
         values = dataset.column_array(column)
+        if training:
+            notes += find_extra_classes(dataset, column, target)
         if values is None or not len(values) or column in sequences:
             continue
         if target.kind == "classes" and training:
@@ -43,6 +45,18 @@ def find_dataset_notes(dataset: BoundDataset, targets: Mapping[str, TargetSpec],
         elif target.kind == "values":
             notes += _value_notes(dataset, output, values, target, training)
     return list(dict.fromkeys(notes))
+
+
+def find_extra_classes(dataset: BoundDataset, column: str, target: TargetSpec) -> list[str]:
+    """The note on an output of more classes than its data have names for."""
+    names, classes = dataset.classes.get(column, ()), target.classes
+    if target.kind != "classes" or not classes or not 0 < len(names) < classes:
+        return []
+    listing = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    return [
+        f"{dataset.name}: the data have {len(names)} classes ({listing}), {target.layer or 'the output'} has "
+        f"{classes}: write units: {len(names)}, the others are never right"
+    ]
 
 
 def _class_notes(dataset: BoundDataset, column: str, values: np.ndarray, target: TargetSpec) -> list[str]:
@@ -56,7 +70,12 @@ def _class_notes(dataset: BoundDataset, column: str, values: np.ndarray, target:
         name = dataset.label_name(column, int(present[0]))
         return [f"{dataset.name}: all samples have the {column} {name}: there is nothing to learn"]
     notes = []
-    if classes and empty and len(values) >= MIN_SAMPLES_PER_CLASS * classes:
+    if (
+        classes
+        and empty
+        and not find_extra_classes(dataset, column, target)
+        and len(values) >= MIN_SAMPLES_PER_CLASS * classes
+    ):
         examples = ", ".join(dataset.label_name(column, int(c)) for c in empty[:10])
         hint = ": do the labels count from 1?" if empty == [0] else ""
         notes.append(

@@ -249,15 +249,21 @@ def live_nodes(nodes: Sequence[Node], needed: Iterable[Value], present: Containe
 def input_shapes(net: Net, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """The shapes of a net's inputs, without the batch dimension; ``shapes`` has those that the net leaves open. Raises
     UsageError for a size that nobody tells."""
-    result = {}
-    for node in net.inputs:
-        shape = tuple(shapes.get(node.name, node.shape))
-        if None in shape:
-            raise UsageError(
-                f"the input {node.name!r} has an unknown size; give its shape: shapes={{{node.name!r}: ...}}"
-            )
-        result[node.name] = tuple(int(n) for n in shape if n is not None)
-    return result
+    result = {node.name: tuple(shapes.get(node.name, node.shape)) for node in net.inputs}
+    is_open = {name: shape for name, shape in result.items() if None in shape}
+    if is_open:
+        names = " and ".join(map(repr, is_open))
+        example = ", ".join(f"{name!r}: ({_format_sizes(shape, '...')})" for name, shape in is_open.items())
+        sizes = "; ".join(f"{name!r} has [{_format_sizes(shape, 'none')}]" for name, shape in is_open.items())
+        raise UsageError(
+            f"the input{'s' * (len(is_open) > 1)} {names} leave{'s' * (len(is_open) == 1)} sizes open ({sizes}); "
+            f"give the shapes: shapes={{{example}}}"
+        )
+    return {name: tuple(int(n) for n in shape if n is not None) for name, shape in result.items()}
+
+
+def _format_sizes(shape: Sequence[int | None], unknown: str) -> str:
+    return ", ".join(unknown if n is None else str(n) for n in shape) + "," * (len(shape) == 1 and unknown == "...")
 
 
 class Preparation:

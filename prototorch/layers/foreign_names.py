@@ -22,6 +22,26 @@ LAYER_HINTS = {
     **dict.fromkeys(("Residual", "Skip", "Shortcut", "ResBlock"), _RESIDUAL),
     **dict.fromkeys(("Merge", "Eltwise"), _MERGE),
     **dict.fromkeys(("Split", "Clone"), _SPLIT),
+    "Silence": "A value that nobody reads needs no layer: leave it out.",
+    "Reduction": "Write ReduceSum, ReduceMean, ReduceMax or ReduceMin.",
+    "Exp": "Did you mean 'Exponential' (e to the power of the input)? Scale before it changes the base.",
+    **dict.fromkeys(("Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"), "UpSampling2D"),
+    **dict.fromkeys(("ZeroPad2d", "ConstantPad2d"), "ZeroPadding2D"),
+    **dict.fromkeys(("ReflectionPad2d", "ReplicationPad2d"), "Write Pad { }, with the mode that its page names."),
+    "InstanceNorm2d": "Write GroupNormalization with a group for each channel.",
+    **dict.fromkeys(("Hardtanh", "HardTanh"), "Clip"),
+    **dict.fromkeys(("AbsVal", "Absolute"), "Abs"),
+    **dict.fromkeys(
+        ("Max", "Sum", "Min"), "Write ReduceMax, ReduceMin or ReduceSum; of several layers Maximum, Minimum or Add."
+    ),
+    **dict.fromkeys(("Neg", "Negate"), "Negative"),
+    **dict.fromkeys(("Sqr",), "Square"),
+    **dict.fromkeys(("Pow",), "Power"),
+    **dict.fromkeys(("Gather", "Index"), "Take"),
+    **dict.fromkeys(("MVN",), "MeanVarianceNormalization"),
+    **dict.fromkeys(("SPP",), "SpatialPyramidPooling2D"),
+    **dict.fromkeys(("BNLL",), "Softplus"),
+    **dict.fromkeys(("Rescale",), "Rescaling"),
 }
 
 _KNOWN_SIZE = "The size of the input is known: leave it out."

@@ -16,6 +16,7 @@ from prototorch.layers.pooling import PoolingLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.model.fit_preconditions import (
+    find_data_notes,
     find_missing_blocks,
     find_preprocessing_errors,
     find_source_errors,
@@ -80,8 +81,8 @@ def _load(source: str, overrides: Sequence[str], allow_read: Sequence[str], repo
 
 def find_warnings(model: Model) -> list[str]:
     """Valid but unlikely: the notes of `train.model_notes`, which `Model.compile` and `Model.fit` issue as warnings,
-    and dense layers on images."""
-    return [*find_model_notes(model.trainer.plan_cache.step_graphs), *_dense_notes(model)]
+    dense layers on images, and outputs for more classes than the data have."""
+    return [*find_model_notes(model.trainer.plan_cache.step_graphs), *_dense_notes(model), *find_data_notes(model)]
 
 
 def _dense_notes(model: Model) -> list[str]:

@@ -10,14 +10,16 @@ from typing import Any
 from prototorch.constraints import Constraint
 from prototorch.data.data_block import Data
 from prototorch.errors import UsageError, did_you_mean
+from prototorch.graph.input_spec import NetInput
 from prototorch.initializers import Initializer
 from prototorch.layers import Layer
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
+from prototorch.model.weights_block import Weights
 from prototorch.optimizers.base import Optimizer
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.regularizers import Regularizer
-from prototorch.schema import Block
+from prototorch.schema import Block, example
 from prototorch.schema.types import text_name
 from prototorch.text.case_conversion import snake_case
 from prototorch.train.callbacks import Callback
@@ -27,7 +29,40 @@ _FAMILIES: dict[str, Any] = {
     "layers": Layer, "losses": Loss, "metrics": Metric, "optimizers": Optimizer, "schedules": Schedule,
     "callbacks": Callback, "initializers": Initializer, "regularizers": Regularizer, "constraints": Constraint,
 }  # fmt: skip
-_BLOCKS = {"compile": Compile, "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric}
+
+
+class _Preprocess(Block):
+    """Layers that are applied to every sample before the net, in training, evaluation and prediction.
+
+    They make the net's first input of what the data hold: ``preprocess { Rescaling { scale: $(1 / 255) } }``. They have
+    no weights. Random layers belong into ``augment``, which runs next, in training only.
+    """
+
+    display_name = "preprocess"
+    examples = (example("preprocess { Resizing { height: 224  width: 224 }  Rescaling { scale: 0.0039 } }"),)
+
+
+class _Augment(Block):
+    """Layers that are applied to training samples only, after ``preprocess``: random flips, crops, noise.
+
+    They keep the shape of a sample. Their random numbers follow from the seed, the epoch and the sample.
+    """
+
+    display_name = "augment"
+    examples = (
+        example("augment { ZeroPadding2D { padding: 4 }  RandomCrop { height: 32  width: 32 }  RandomFlip { } }"),
+    )
+
+
+_BLOCKS = {
+    "input": NetInput, "preprocess": _Preprocess, "augment": _Augment, "weights": Weights, "compile": Compile,
+    "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric,
+}  # fmt: skip
+#: words of the language that no class declares
+_LANGUAGE_WORDS = (
+    "name", "output", "class_names", "import", "param", "params", "let", "repeat", "if", "else", "block", "include",
+    "branch", "bottom", "top",
+)  # fmt: skip
 _SINGULAR = {"losses": "loss"}
 _PAGE_ALIASES = {
     "accuracy": "metrics",
@@ -135,6 +170,8 @@ def find_page(name: str) -> Page:
         if member is not None:
             return Page(member, family)
         known_names += root.family_registry.names()
+    if name in _LANGUAGE_WORDS:
+        raise UsageError(f"{name!r} is a word of the model language, which docs/language.md explains, and has no page")
     raise UsageError(
         f"there is no manual page for {name!r}.{did_you_mean(name, known_names)} `prototorch layers` lists all"
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from prototorch.data.binding import BoundDataset
 from prototorch.data.data_block import Data
+from prototorch.data.dataset_notes import find_extra_classes
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.source import DataSource, open_fit_data
 from prototorch.data.read_limits import ReadLimits
@@ -36,6 +37,7 @@ from prototorch.train.step_inputs import TEST
 
 __all__ = [
     "MAX_READ_BYTES",
+    "find_data_notes",
     "find_missing_blocks",
     "find_preprocessing_errors",
     "find_source_errors",
@@ -137,6 +139,20 @@ def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[Boun
             if columns is not None:
                 datasets.append(columns.bind().dataset)
     return is_opened, datasets
+
+
+def find_data_notes(model: Model) -> list[str]:
+    """Outputs for more classes than the data of the fit block have; data with mistakes, and large ones, give none."""
+    block = model.fit_block
+    if block is None or block.data is None or _source_bytes(block.data) > MAX_READ_BYTES:
+        return []
+    with _collected([]):
+        columns, _ = open_fit_data(DataSource(None), None, fit_sources(block), model.signature())
+        bound = columns.bind()
+        columns_of_outputs = bound.dataset.target_columns
+        notes = [find_extra_classes(bound.dataset, columns_of_outputs[o], t) for o, t in bound.targets.items()]
+        return [note for notes_of_output in notes for note in notes_of_output]
+    return []
 
 
 def _source_bytes(data: Data | None) -> int:

@@ -884,6 +884,8 @@ class Model:
         express; SnapshotError where a file cannot be written. An older file is then as it was.
         """
         check_path(path, "model.onnx")
+        if shapes and self._weight_specs is None and any(self.net.unknown_sizes()):
+            self.build(**shapes)
         model = ModelToWrite(
             self.net,
             dict(self.weights),

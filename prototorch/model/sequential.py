@@ -81,7 +81,9 @@ class SequentialModel(Model):
             self._input = item
             return
         if not isinstance(item, Layer):
-            raise UsageError(f"Sequential: {what} is {item!r:.80}, not a layer")
+            is_module = any(base.__name__ == "Module" for base in type(item).__mro__)
+            hint = "; modules go into pt.nn.Sequential, here are the layers of pt.layers" if is_module else ""
+            raise UsageError(f"Sequential: {what} is {item!r:.80}, not a layer{hint}")
         if self._input is None and not self._rows and item.stated_input_shape is not None:
             self._input = Input(item.stated_input_shape)
         self._rows.append(item)

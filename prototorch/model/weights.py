@@ -39,13 +39,18 @@ def create_weights(weights: Iterable[WeightSpec], variables: Variables, seed: in
 
 def input_specs(net: Net, batch: int, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, Spec]:
     """The specs of a net's inputs for a batch size. shapes: of inputs of unknown size. Raises UsageError."""
-    specs = {}
-    for node in net.inputs:
-        shape = tuple((shapes or {}).get(node.name, node.shape))
-        if None in shape:
-            raise UsageError(f"the input {node.name!r} has an unknown size; call build({node.name}=[...]) first")
-        specs[node.name] = Spec((batch, *(n for n in shape if n is not None)), node.dtype)
-    return specs
+    sizes = {node.name: tuple((shapes or {}).get(node.name, node.shape)) for node in net.inputs}
+    unknown = [name for name, shape in sizes.items() if None in shape]
+    if unknown:
+        names = " and ".join(map(repr, unknown))
+        arguments = ", ".join(
+            f"{name}=[{', '.join('...' if n is None else str(n) for n in sizes[name])}]" for name in unknown
+        )
+        verb = "inputs {} have unknown sizes" if len(unknown) > 1 else "input {} has an unknown size"
+        raise UsageError(f"the {verb.format(names)}; call build({arguments}) first")
+    return {
+        node.name: Spec((batch, *(n for n in sizes[node.name] if n is not None)), node.dtype) for node in net.inputs
+    }
 
 
 def weights_of_file(net: Net, variables: Variables) -> NamedWeights | None:

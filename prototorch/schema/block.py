@@ -226,8 +226,15 @@ class Block:
         return {name: self.__dict__[name] for name in type(self).specs()}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        hint = type(self).setattr_hints.get(name, f"use .replace({name}=...) to get another one")
-        raise AttributeError(f"{type(self).__name__} is immutable; {hint}")
+        cls = type(self)
+        if name not in cls.specs() and name not in cls.setattr_hints:
+            root = next((base.__name__ for base in cls.__mro__ if base.abstract and base is not cls), "Block")
+            raise AttributeError(
+                f"{cls.__name__} has no field {name!r}, and its objects take no other attributes: declare it in the "
+                f"class, `class {cls.__name__}({root}): {name}: int = 8`, and leave __init__ out (docs/extending.md)"
+            )
+        hint = cls.setattr_hints.get(name, f"use .replace({name}=...) to get another one")
+        raise AttributeError(f"{cls.__name__} is immutable; {hint}")
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prototorch.data.pipeline.column_match import ColumnMatch, Feeding
@@ -46,7 +47,21 @@ class CheckedColumns:
             sizes = ", ".join("none" if n is None else str(n) for n in expected)
             error = DataError(
                 f"{place}: a sample of shape {list(raw.shape)} has shape {list(shape)} after preprocess, "
-                f"expected [{sizes}] for the input {name!r}; add a Resizing or Reshape layer to preprocess"
+                f"expected [{sizes}] for the input {name!r}; {_shape_advice(raw.shape, shape, expected)}"
             )
             raise locate(error, self.signature.preprocess_span)
         return spec
+
+
+def _shape_advice(raw: Sequence[int], shape: Sequence[int], expected: Sequence[int | None]) -> str:
+    """What to do about samples that have another shape after preprocessing than the input."""
+
+    def fits(sizes: Sequence[int]) -> bool:
+        return len(sizes) == len(expected) and all(e in (None, n) for n, e in zip(sizes, expected, strict=True))
+
+    if fits((1, *shape)):
+        batch = ", ".join(["n", "1", *map(str, raw)])
+        return f"the axis of the channels is missing: give x[:, np.newaxis], of shape [{batch}]"
+    if len(shape) == 3 and fits((shape[2], *shape[:2])):
+        return "the channels are the last axis and must be the first: give np.moveaxis(x, -1, 1)"
+    return "add a Resizing or Reshape layer to preprocess"

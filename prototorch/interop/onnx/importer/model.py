@@ -119,6 +119,7 @@ def _declare_inputs(
     batch_name = _batch_name(declared) if batch_axis is not None and batch_axis != 1 else None
     result: dict[str, NetValue] = {}
     sizes_of_batch: list[int | str] = []
+    open_inputs: dict[str, Sequence[int | str]] = {}
     for value in declared:
         dims, dtype = _input_type(file, value)
         builder.element_types[value.name] = dtype
@@ -130,7 +131,10 @@ def _declare_inputs(
         if axis is not None:
             sizes_of_batch.append(dims[axis])
         others = [n for i, n in enumerate(dims) if i != axis]
-        sizes = _sizes(file, value.name, others, shapes.get(value.name))
+        if value.name not in shapes and not all(isinstance(n, int) for n in others):
+            open_inputs[value.name] = others
+            continue
+        sizes = _sizes(value.name, others, shapes.get(value.name))
         if dtype.startswith("complex"):
             raise ModelFileError(
                 f"{file.path}: the input {value.name!r} has elements of type {dtype}, which no net reads"
@@ -146,6 +150,8 @@ def _declare_inputs(
                 f"the input {top} is read with the batch first, [batch, {', '.join(map(str, sizes))}]; "
                 f"in the file the batch is dimension {axis}"
             )
+    if open_inputs:
+        raise _open_sizes_error(file, open_inputs)
     if sizes_of_batch and all(isinstance(n, int) and n > 0 for n in sizes_of_batch):
         builder.fixed_batch = int(sizes_of_batch[0])
     return result
@@ -204,9 +210,7 @@ def _batch_axis(file: OnnxFile, name: str, dims: Sequence[int | str], batch_name
     return dims.index(batch_name) if batch_name and batch_name in dims else default
 
 
-def _sizes(
-    file: OnnxFile, name: str, declared: Sequence[int | str], requested: Sequence[int] | None
-) -> tuple[int, ...]:
+def _sizes(name: str, declared: Sequence[int | str], requested: Sequence[int] | None) -> tuple[int, ...]:
     if requested is not None:
         sizes = tuple(requested)
         fits = len(sizes) == len(declared) and all(
@@ -219,12 +223,17 @@ def _sizes(
                 f"{list(requested)}"
             )
         return sizes
-    if not all(isinstance(n, int) for n in declared):
-        raise UsageError(
-            f"{file.path}: the input {name!r} leaves sizes open: {_format(declared)} besides the batch "
-            f"dimension; give them: input_shapes={{{name!r}: (...)}} (--input-shape {name}=N,...)"
-        )
     return tuple(int(n) for n in declared)
+
+
+def _open_sizes_error(file: OnnxFile, inputs: Mapping[str, Sequence[int | str]]) -> UsageError:
+    """The error for inputs whose sizes neither the file nor the caller tells: all of them at once."""
+    what = "; ".join(f"the input {name!r} leaves sizes open: {_format(dims)}" for name, dims in inputs.items())
+    shapes = ", ".join(f"{name!r}: ({', '.join(map(str, dims))},)" for name, dims in inputs.items())
+    options = " ".join(f"--input-shape {name}={','.join(map(str, dims))}" for name, dims in inputs.items())
+    return UsageError(
+        f"{file.path}: {what}, besides the batch dimension; give them as numbers: input_shapes={{{shapes}}} ({options})"
+    )
 
 
 def _format(dims: Sequence[int | str]) -> str:
