@@ -2,7 +2,8 @@
 
 PrototorchError            1   (never raised itself)
 ├── UsageError             2   a wrong argument, from Python or from the shell
-│   └── GradientError      2   ... a gradient that cannot be computed
+│   ├── GradientError      2   ... a gradient that cannot be computed
+│   └── MissingMethodError 2   ... a class that lacks a method, such as forward (a NotImplementedError as well)
 ├── ModelError             3   the model is wrong
 │   ├── TextError          3   ... in its text: holds every mistake, each with its position
 │   └── ShapeError         3   ... in its shapes: raised by an op's shape inference or a layer
@@ -15,6 +16,7 @@ PrototorchError            1   (never raised itself)
 │   └── WeightsError       5   ... weights that do not match the model
 ├── TrainingError          6   the training went wrong (loss not finite, ...)
 ├── ResourceError          7   out of memory, or a limit was reached
+│   └── OutOfMemoryError   7   ... of a GPU's memory (a RuntimeError as well)
 └── BackendError           8   the requested backend or device is not available
 """
 
@@ -39,9 +41,11 @@ __all__ = [
     "FileError",
     "GradientError",
     "IndexRangeError",
+    "MissingMethodError",
     "ModelError",
     "ModelFileError",
     "ModelWarning",
+    "OutOfMemoryError",
     "PrototorchError",
     "RangeError",
     "ResourceError",
@@ -71,6 +75,10 @@ class UsageError(PrototorchError, ValueError, RuntimeError):
     """A wrong argument."""
 
     exit_code = 2
+
+
+class MissingMethodError(UsageError, NotImplementedError):
+    """A method that a subclass must define, such as a module's `forward`."""
 
 
 class GradientError(UsageError):
@@ -138,8 +146,8 @@ class SnapshotError(FileError):
     """A checkpoint could not be written. The previous one is intact."""
 
 
-class WeightsError(FileError):
-    """Weights that do not match the model they are loaded into."""
+class WeightsError(FileError, RuntimeError):
+    """Weights that do not match the model they are loaded into; a RuntimeError as PyTorch's of `load_state_dict`."""
 
 
 class TrainingError(PrototorchError, ArithmeticError):
@@ -152,6 +160,10 @@ class ResourceError(PrototorchError, MemoryError):
     """More memory (or another resource) is needed than is available."""
 
     exit_code = 7
+
+
+class OutOfMemoryError(ResourceError, RuntimeError):
+    """A GPU has no memory left for a tensor (torch.cuda.OutOfMemoryError)."""
 
 
 class BackendError(PrototorchError, RuntimeError):

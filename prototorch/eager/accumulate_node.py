@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from prototorch.eager.node_hooks import NodeHooks, RemovableHandle
+from prototorch.eager.node_hooks import NodeHooks, RemovableHandle, leaves_with_hooks
 
 __all__ = ["AccumulateGrad", "accumulate_node"]
 
@@ -48,6 +48,7 @@ class AccumulateGrad:
 def leaf_hooks(leaf: Any) -> NodeHooks:
     """The hooks of a leaf's node."""
     hooks: NodeHooks = leaf.__dict__.setdefault("node_hooks", NodeHooks())
+    leaves_with_hooks[id(leaf)] = leaf
     return hooks
 
 

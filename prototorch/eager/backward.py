@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prototorch.eager.anomaly import check_gradients, explain_error
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
-from prototorch.eager.node_hooks import NodeHooks, run_tensor_hooks
+from prototorch.eager.node_hooks import NodeHooks, leaves_with_hooks, run_tensor_hooks
 from prototorch.eager.observers import anomaly_mode
 from prototorch.eager.tape import TapeEntry, tape_before
 from prototorch.eager.tensor import Tensor
@@ -41,8 +41,12 @@ def sweep_tape(
     targets: Sequence[Tensor] | None,
     retain_graph: bool,
     create_graph: bool,
+    accumulate: Callable[[Tensor, Tensor], None] | None = None,
 ) -> tuple[list[Any], list[Tensor | None], bool]:
-    """As `run_backward`; gives also whether the user's code saw gradients, and may have kept them."""
+    """As `run_backward`; gives also whether the user's code saw gradients, and may have kept them.
+
+    accumulate: takes a leaf with hooks and its gradient as soon as that is complete; it is not among the results then.
+    """
     for output in outputs:
         if not isinstance(output, Tensor):
             raise UsageError(f"backward: expected tensors, got {type(output).__name__}")
@@ -51,7 +55,7 @@ def sweep_tape(
                 "the output was not computed from any tensor with requires_grad=True, or it was computed in no_grad()"
             )
     edges = [output.edge for output in outputs]
-    sweep = _Sweep(retain_graph, create_graph, None if targets is None else [t.edge for t in targets])
+    sweep = _Sweep(retain_graph, create_graph, None if targets is None else [t.edge for t in targets], accumulate)
     for output, edge, seed in zip(outputs, edges, seeds, strict=True):
         sweep.add(edge, seed_of(output, seed))
     entries = tape_before(edges)
@@ -88,8 +92,15 @@ class _Sweep:
     edges whose gradients are asked for; None for all leaves.
     """
 
-    def __init__(self, retain_graph: bool, create_graph: bool, goals: list[Any] | None):
-        self.retain_graph, self.create_graph, self.goals = retain_graph, create_graph, goals
+    def __init__(
+        self,
+        retain_graph: bool,
+        create_graph: bool,
+        goals: list[Any] | None,
+        accumulate: Callable[[Tensor, Tensor], None] | None,
+    ):
+        self.retain_graph, self.create_graph = retain_graph, create_graph
+        self.goals, self.accumulate = goals, accumulate
         self.pending: dict[TapeEntry, list[Any]] = {}
         self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
         self.captures: dict[tuple[TapeEntry, int], Tensor] = {}
@@ -118,8 +129,13 @@ class _Sweep:
         """Differentiate the entries, last first; the list is emptied, so that each is freed when it is no more used."""
         needed = None if self.goals is None else self._entries_before_goals(entries)
         pending, goal_leaves, captured, mode = self.pending, self.goal_leaves, self.captured_entries, anomaly_mode()
+        last_uses = self._last_uses(entries) if self.accumulate is not None and leaves_with_hooks else {}
+        finished: list[Tensor] = []
         while entries:
+            for leaf in finished:
+                self._finish_leaf(leaf)
             entry = entries.pop()
+            finished = last_uses.pop(entry, [])
             grads = pending.pop(entry, None)
             if grads is None:
                 continue
@@ -160,6 +176,28 @@ class _Sweep:
             for edge, need, g in zip(entry.edges, needs, results, strict=True):
                 if need and g is not None:
                     self.add(edge, g)
+        for leaf in finished:
+            self._finish_leaf(leaf)
+
+    def _last_uses(self, entries: Sequence[TapeEntry]) -> dict[TapeEntry, list[Tensor]]:
+        """The leaves with hooks by the entry that is the last one of the sweep to add to their gradient."""
+        last_uses: dict[TapeEntry, list[Tensor]] = {}
+        seen: set[int] = set()
+        for entry in entries:
+            for e in entry.edges:
+                if e is not None and type(e) is not Edge and id(e) in leaves_with_hooks and id(e) not in seen:
+                    seen.add(id(e))
+                    last_uses.setdefault(entry, []).append(e)
+        return last_uses
+
+    def _finish_leaf(self, leaf: Tensor) -> None:
+        """Add the complete gradient of a leaf to its ``grad``, where it has hooks that wait for that."""
+        if id(leaf) not in self.leaves or (self.goals is not None and id(leaf) not in self.goal_leaves):
+            return
+        assert self.accumulate is not None
+        self.is_seen = True
+        _, gradient = self.leaves.pop(id(leaf))
+        self.accumulate(leaf, run_tensor_hooks(gradient, leaf.__dict__.get("hooks", ())))
 
     def _capture(self, entry: TapeEntry, grads: list[Any]) -> None:
         for k, g in enumerate(grads):

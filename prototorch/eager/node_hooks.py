@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 from prototorch.errors import UsageError
 
-__all__ = ["NodeHooks", "RemovableHandle", "run_tensor_hooks"]
+__all__ = ["NodeHooks", "RemovableHandle", "leaves_with_hooks", "run_tensor_hooks"]
 
 Hook = Callable[..., Any]
+
+#: the leaves whose ``grad`` hooks wait for, by id: a backward pass adds to it as soon as their gradient is complete
+leaves_with_hooks: WeakValueDictionary[int, Any] = WeakValueDictionary()
 
 
 class NodeHooks:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.layer_call import is_training, training
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import UsageError
+from prototorch.errors import MissingMethodError, UsageError
 from prototorch.nn.backward_hooks import BackwardHooks
 from prototorch.nn.conversion import TensorConversion
 from prototorch.nn.hooks import HookHandle, module_hooks
@@ -44,7 +44,7 @@ class Module(ModuleState):
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """The computation; subclasses define it. A module is called, ``module(x)``, so that its hooks run."""
-        raise UsageError(f"{type(self).__name__} does not define forward")
+        raise MissingMethodError(f"{type(self).__name__} does not define forward")
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         """Run the hooks and `forward`, in the module's phase."""

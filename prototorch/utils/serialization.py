@@ -9,8 +9,11 @@ Reading runs no code: what is no tensor, number, text or container of these is r
 
 from __future__ import annotations
 
+import io
 import os
+import tempfile
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,7 @@ from prototorch.interop.readers.torch_container import make_weight_file
 from prototorch.interop.readers.torch_objects import TensorRef, TorchDType
 from prototorch.interop.readers.torch_zip import open_archive
 from prototorch.interop.writers import safetensors_file
-from prototorch.interop.writers.torch_file import write_value
+from prototorch.interop.writers.torch_file import encode_value, write_value
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.nn.module import Module
 
@@ -38,14 +41,17 @@ _MAX_DEPTH = 100
 def save(obj: Any, f: Any, **options: Any) -> None:
     """Write tensors, numbers, texts, None, and dictionaries, lists and tuples of them to a file.
 
-    f: the path; ``.safetensors`` holds a dictionary of tensors alone, all other names are PyTorch's format.
-    Raises UsageError for anything else, such as a whole module, and for options; SnapshotError where the file cannot be
-    written. The file is written whole or not at all.
+    f: the path, or a file that is open for writing bytes (`io.BytesIO`). The name ``.safetensors`` holds a dictionary
+    of tensors alone, all else is PyTorch's format. Raises UsageError for anything else, such as a whole module, and for
+    options; SnapshotError where the file cannot be written. A path is written whole or not at all.
     """
-    path = _path(f, "save")
     known_options = {"pickle_module", "pickle_protocol", "_use_new_zipfile_serialization"}
     if options.keys() - known_options:
         raise UsageError(f"save: unknown argument {min(options.keys() - known_options)!r}")
+    if hasattr(f, "write"):
+        _write_to(f, encode_value(_to_arrays(obj, 0)))
+        return
+    path = _path(f, "save")
     write = _FLAT.get(os.path.splitext(path)[1].lower())
     if write is None:
         write_value(path, _to_arrays(obj, 0))
@@ -58,9 +64,35 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     write(path, {name: np.asarray(value.numpy()) for name, value in obj.items()}, {})
 
 
+def _write_to(file: Any, pieces: Sequence[Any]) -> None:
+    try:
+        for piece in pieces:
+            file.write(piece)
+    except TypeError as error:
+        raise UsageError(f"save: the file must be open for writing bytes, in the mode 'wb': {error!s:.100}") from None
+    except io.UnsupportedOperation:
+        raise UsageError("save: the file is not open for writing; open it in the mode 'wb'") from None
+
+
+def _mapped(file: Any) -> MappedFile:
+    """The bytes of an open file from its position on, mapped: they are copied to a temporary file."""
+    try:
+        data = file.read()
+    except io.UnsupportedOperation:
+        raise UsageError("load: the file is not open for reading; open it in the mode 'rb'") from None
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise UsageError(f"load: the file gives {type(data).__name__}, not bytes; open it in the mode 'rb'")
+    if not data:
+        raise ModelFileError("load: the file has no bytes from its position on; seek(0) goes to its beginning")
+    with tempfile.TemporaryFile() as copy:
+        copy.write(data)
+        copy.flush()
+        return MappedFile(getattr(file, "name", None) or type(file).__name__, copy.fileno())
+
+
 def _path(f: Any, name: str) -> str:
     if not isinstance(f, str | os.PathLike):
-        raise UsageError(f"{name}: expected a path, got {type(f).__name__}")
+        raise UsageError(f"{name}: expected a path or an open file, got {type(f).__name__}")
     return os.fspath(f)
 
 
@@ -86,10 +118,11 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
     """What `save` or ``torch.save`` has written: tensors, numbers, texts and containers of them. Other weight files
     (safetensors, HDF5, npz) give a dictionary of tensors.
 
-    map_location: the device of the tensors, "cpu" by default. Raises UsageError for ``weights_only=False`` and unknown
-    arguments, ModelFileError for a file that is damaged, or holds objects with which code would have to be run.
+    f: the path, or a file of ``torch.save`` that is open for reading bytes. map_location: the device of the tensors,
+    "cpu" by default. Raises UsageError for ``weights_only=False`` and unknown arguments, ModelFileError for a file that
+    is damaged, or holds objects with which code would have to be run.
     """
-    path = _path(f, "load")
+    file: str | MappedFile = _mapped(f) if hasattr(f, "read") else _path(f, "load")
     if not weights_only:
         raise UsageError("load: weights_only=False would run code of the file; only tensors and plain values are read")
     if options:
@@ -99,9 +132,12 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
     def make(array: Any) -> Tensor:  # bfloat16 is read as float32
         return interpreter.constant(np.array(array.read()).astype(np.dtype(str(as_dtype(array.dtype))), copy=False))
 
-    if not _is_torch_zip(path):
-        return {name: make(array) for name, array in read_weights(path).arrays.items()}
-    archive = open_archive(path)
+    if isinstance(file, MappedFile):
+        if not _starts_as_zip(file):
+            raise ModelFileError(f"{file.path}: is no file of torch.save; other formats are read by their path")
+    elif not _is_torch_zip(file):
+        return {name: make(array) for name, array in read_weights(file).arrays.items()}
+    archive = open_archive(file)
     refs: dict[int, TensorRef] = {}
     _collect(archive.value, refs)
     numbers = {key: str(i) for i, key in enumerate(refs)}
@@ -110,13 +146,15 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
         flat = {numbers[key]: ref for key, ref in refs.items()}
         arrays = make_weight_file(archive.file, "PyTorch zip", flat, archive.byteorder, archive.locate).arrays
     tensors = {key: make(arrays[number]) for key, number in numbers.items()}
-    return _from_archive(archive.value, tensors, {}, path)
+    return _from_archive(archive.value, tensors, {}, archive.file.path)
+
+
+def _starts_as_zip(file: MappedFile) -> bool:
+    return file.read(0, min(4, file.size), "the signature") == b"PK\x03\x04"
 
 
 def _is_torch_zip(path: str) -> bool:
-    file = MappedFile(path)
-    is_zip = file.read(0, min(4, file.size), "the signature") == b"PK\x03\x04"
-    return is_zip and os.path.splitext(path)[1].lower() not in (".npz", ".keras")
+    return _starts_as_zip(MappedFile(path)) and os.path.splitext(path)[1].lower() not in (".npz", ".keras")
 
 
 def _collect(value: Any, refs: dict[int, TensorRef]) -> None:

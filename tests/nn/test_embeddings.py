@@ -58,7 +58,6 @@ def test_pretrained_tables_are_not_trained():
     (RangeError, lambda: nn.Embedding(3, 2)(pt.tensor([-1])), r"got -1"),
     (UsageError, lambda: nn.Embedding(3, 2)(pt.tensor([0.5])), "must be int64 or int32, got float32"),
     (UsageError, lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx must lie in -3 .. 2"),
-    (UsageError, lambda: nn.Embedding(3, 2, sparse=True)(pt.tensor([0])), "the gradient is dense"),
     (UsageError, lambda: nn.EmbeddingBag(3, 2, mode="prod")(pt.tensor([[0]])), "'sum', 'mean' or 'max'"),
     (ShapeError, lambda: nn.EmbeddingBag(3, 2)(pt.tensor([0])), "expected indices"),
     (UsageError, lambda: nn.EmbeddingBag(3, 2)(pt.tensor([0]), pt.tensor([1])), "the first offset must be 0"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch.eager.backward import run_backward, sweep_tape
-from prototorch.eager.node_hooks import RemovableHandle
+from prototorch.eager.node_hooks import RemovableHandle, leaves_with_hooks
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.retained_grad import retain
 from prototorch.eager.tensor import Tensor
@@ -50,8 +50,12 @@ def backward(
         raise UsageError(f"backward: {len(seeds)} gradients for {len(outputs)} tensors")
     targets = None if inputs is None else _as_list(inputs)
     keep = create_graph if retain_graph is None else retain_graph
-    goals, gradients, is_seen = sweep_tape(outputs, seeds, targets, keep, create_graph)
     used = {id(s) for s in seeds if s is not None}
+
+    def accumulate_early(leaf: Tensor, gradient: Tensor) -> None:
+        _add_to_leaf(leaf, gradient, create_graph, used, True)
+
+    goals, gradients, is_seen = sweep_tape(outputs, seeds, targets, keep, create_graph, accumulate_early)
     for k, (goal, g) in enumerate(zip(goals, gradients, strict=True)):
         leaf = goal if isinstance(goal, Tensor) else None if targets is None else targets[k]
         if g is not None and leaf is not None:
@@ -153,9 +157,11 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Remo
 
 @tensor_method
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
-    """Call ``hook(tensor)`` after a backward pass has added to the ``grad`` of this leaf (PyTorch)."""
+    """Call ``hook(tensor)`` as soon as a backward pass has added to the ``grad`` of this leaf: before the gradients of
+    what was computed before it are there, so that a step of its own may free the gradient (PyTorch)."""
     if not self.is_leaf or not self.requires_grad:
         raise GradientError("register_post_accumulate_grad_hook: expected a leaf that requires a gradient")
+    leaves_with_hooks[id(self)] = self
     return RemovableHandle.register(self.__dict__.setdefault("post_hooks", []), hook)
 
 

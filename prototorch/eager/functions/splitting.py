@@ -178,13 +178,21 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 @tensor_function
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """The view of a shape whose elements are ``stride`` elements of memory apart along each dimension, from element
-    ``storage_offset`` on (default 0). The tensor must own its memory, and be contiguous.
+    ``storage_offset`` of the memory on (default: the tensor's own). Of a view it reads the memory of the tensor that it
+    is a view of, which its gradient goes to. The tensor that owns the memory must be contiguous.
 
     Raises ShapeError for what reaches beyond the memory.
     """
-    if input._base is not None or not input.array.flags.c_contiguous:
-        raise ShapeError("as_strided: expected a contiguous tensor that is no view of another one; clone() it first")
+    base = input._base
+    source = input if base is None else base
+    if not source.array.flags.c_contiguous or (base is not None and input.is_leaf and input.requires_grad):
+        raise ShapeError(
+            "as_strided: expected a tensor whose memory is contiguous, and no view that is a leaf; clone() it first"
+        )
     shape, steps = as_ints((size,), "as_strided", "a size"), as_ints((stride,), "as_strided", "a stride")
-    offset = 0 if storage_offset is None else as_int(storage_offset, "as_strided", "storage_offset")
-    result: Tensor = ops.as_strided_view(input, shape=shape, strides=steps, offset=offset)
+    if storage_offset is None:
+        offset = input.storage_offset()
+    else:
+        offset = as_int(storage_offset, "as_strided", "storage_offset")
+    result: Tensor = ops.as_strided_view(source, shape=shape, strides=steps, offset=offset)
     return result

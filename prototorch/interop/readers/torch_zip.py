@@ -31,10 +31,10 @@ class TorchArchive(NamedTuple):
     locate: Callable[[str], StorageBytes]
 
 
-def open_archive(path: str) -> TorchArchive:
-    """Read the pickle of a container of ``torch.save``. Raises ModelFileError for what is none, and for names with
-    which code would have to be run."""
-    file = MappedFile(path)
+def open_archive(path: str | MappedFile) -> TorchArchive:
+    """Read the pickle of a container of ``torch.save``, by its path or mapped. Raises ModelFileError for what is none,
+    and for names with which code would have to be run."""
+    file = path if isinstance(path, MappedFile) else MappedFile(path)
     members = zip_members(file)
     pickles = [name for name in members if name == "data.pkl" or name.partition("/")[2] == "data.pkl"]
     if len(pickles) != 1:

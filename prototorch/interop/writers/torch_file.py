@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from prototorch.engine.storage.atomic_write import write_bytes
-from prototorch.engine.storage.zip_writer import encode_zip
+from prototorch.engine.storage.zip_writer import Buffer, encode_zip
 from prototorch.errors import UsageError
 from prototorch.interop.writers.output_format import OutputFormat
 from prototorch.interop.writers.system_arrays import system_arrays
 from prototorch.model.foreign_files import ModelToWrite
 
-__all__ = ["FORMAT", "write_arrays", "write_value"]
+__all__ = ["FORMAT", "encode_value", "write_arrays", "write_value"]
 
 _MAX_DEPTH = 100
 _STORAGES = {
@@ -52,19 +52,24 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 
 def write_value(path: str, value: Any) -> None:
-    """Write dictionaries, lists and tuples of arrays, numbers, texts and None, as ``torch.save`` does.
-
-    Raises UsageError for anything else, and for a dtype that PyTorch does not have; SnapshotError where the file cannot
-    be written.
-    """
+    """As `encode_value`, to a file. Raises also SnapshotError where it cannot be written."""
     stem = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.splitext(os.path.basename(path))[0]).strip(".") or "archive"
+    write_bytes(path, encode_value(value, stem))
+
+
+def encode_value(value: Any, stem: str = "archive") -> list[Buffer]:
+    """The bytes, as buffers to concatenate, of dictionaries, lists and tuples of arrays, numbers, texts and None, as
+    ``torch.save`` writes them. stem: the folder in the archive.
+
+    Raises UsageError for anything else, and for a dtype that PyTorch does not have.
+    """
     arrays: list[np.ndarray] = []
     pickle = b"".join([b"\x80\x02", *_pickle(value, "the value", arrays, 0), b"."])
     members: dict[str, list[Any]] = {f"{stem}/data.pkl": [pickle], f"{stem}/byteorder": [b"little"]}
     for number, array in enumerate(arrays):
         members[f"{stem}/data/{number}"] = [array.reshape(-1).view(np.uint8).data]
     members[f"{stem}/version"] = [b"3\n"]
-    write_bytes(path, encode_zip(members))
+    return encode_zip(members)
 
 
 def _pickle(value: Any, name: str, arrays: list[np.ndarray], depth: int) -> list[bytes]:

@@ -9,10 +9,10 @@ from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.nn.arguments import check_input
 
-__all__ = ["embedding", "embedding_bag"]
+__all__ = ["embedding", "embedding_bag", "note_dense_gradients"]
 
 
 def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
@@ -24,9 +24,14 @@ def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
     if weight.ndim != 2:
         raise ShapeError(f"{name}: expected a table [rows, columns], got {list(weight.shape)}")
     if sparse:
-        raise UsageError(f"{name}: sparse=True has no sparse gradients here; leave it out, the gradient is dense")
+        note_dense_gradients(name)
     rows = weight.shape[0]
     return bounded(indices, rows, f"{name}: indices must lie in 0 .. {rows - 1}, got {{}}", waits_for_device=True)
+
+
+def note_dense_gradients(name: str) -> None:
+    """Warn that ``sparse=True`` changes nothing."""
+    warn_user(f"{name}(sparse=True): gradients are dense tensors here, of the same numbers", ModelWarning)
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:
@@ -68,7 +73,7 @@ def embedding(
 
     padding_idx: a row without a gradient. max_norm: rows that are read are scaled, in place, to a norm (``norm_type``)
     of at most this. scale_grad_by_freq: gradients are divided by how often the row is read. Raises RangeError for an
-    index outside, UsageError for ``sparse``.
+    index outside, ModelWarning for ``sparse``, whose gradient is dense.
     """
     input = _checked("embedding", input, weight, sparse)
     padding = padding_row("embedding", padding_idx, weight.shape[0])

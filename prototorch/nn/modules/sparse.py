@@ -7,7 +7,7 @@ from typing import Any, Self
 from prototorch.eager.grad_mode import no_grad
 from prototorch.errors import ShapeError
 from prototorch.nn import functional as F
-from prototorch.nn.functional.lookup import padding_row
+from prototorch.nn.functional.lookup import note_dense_gradients, padding_row
 from prototorch.nn.init import normal_
 from prototorch.nn.module import Module
 from prototorch.nn.parameter import Parameter, new_parameter
@@ -68,14 +68,14 @@ class Embedding(_Table):
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
+        if sparse:
+            note_dense_gradients("Embedding")
         if _freeze:
             self.weight.requires_grad = False
 
     def forward(self, input: Any) -> Any:
         """The rows at the indices."""
-        return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
-        )
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
     def extra_repr(self) -> str:
         """The sizes, and the fields that are not their defaults."""
@@ -126,6 +126,8 @@ class EmbeddingBag(_Table):
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.mode, self.sparse, self.include_last_offset = mode, sparse, include_last_offset
+        if sparse:
+            note_dense_gradients("EmbeddingBag")
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
         """[bags, embedding_dim] of indices [bags, n], or of [n] and offsets [bags]."""
@@ -137,10 +139,9 @@ class EmbeddingBag(_Table):
             self.norm_type,
             self.scale_grad_by_freq,
             self.mode,
-            self.sparse,
-            per_sample_weights,
-            self.include_last_offset,
-            self.padding_idx,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
         )
 
     def extra_repr(self) -> str:
