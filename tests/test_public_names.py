@@ -128,8 +128,9 @@ NAMES = {
     """,
     "func": "functional_call grad grad_and_value hessian jacrev vjp",
     "errors": """
-        BackendError DataError FileError GradientError IndexRangeError ModelError ModelFileError ModelWarning
-        PrototorchError RangeError ResourceError ShapeError SnapshotError TextError TrainingError UsageError WeightsError
+        BackendError DataError FileError GradientError IndexRangeError MissingMethodError ModelError ModelFileError
+        ModelWarning OutOfMemoryError PrototorchError RangeError ResourceError ShapeError SnapshotError TextError
+        TrainingError UsageError WeightsError
     """,
 }
 ROOTS = {"Constraint", "Initializer", "Layer", "Loss", "Metric", "Optimizer", "Regularizer", "Schedule"}
