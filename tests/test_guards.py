@@ -314,6 +314,7 @@ GUARDS = {
     "computed index": (2, replaced(INDICES, 3), LABELS, (RangeError,)),
     "label too large": (1, INDICES, replaced(LABELS, 3), (RangeError, DataError)),
     "label negative": (1, INDICES, replaced(LABELS, -1), (RangeError, DataError)),
+    "integer outside its type": (1, replaced(INDICES.astype(np.int64), 2**40), LABELS, (RangeError, DataError)),
     "columns": (1, np.concatenate([INDICES, INDICES[:, :1]], axis=1), LABELS, (ShapeError, DataError)),
 }
 LEFT_OUT = {

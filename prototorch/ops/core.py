@@ -86,6 +86,8 @@ class Op:
     whole_inputs: ClassVar[tuple[int, ...]] = ()
     #: whether the output is a view of input 0 in another shape: no copy where the backend can make a view.
     is_view: ClassVar[bool] = False
+    #: whether output 0 has the elements of input 0, each at least once, in another order or shape.
+    moves_elements: ClassVar[bool] = False
     #: whether most of the time is multiply-adds, many for each element read: a matrix product or a convolution.
     is_product: ClassVar[bool] = False
     #: the axis of the channels in output 0, counted from the end where it is negative.

@@ -178,6 +178,7 @@ class Cumsum(Op):
 class BroadcastTo(Op):
     """The input repeated along axes of size 1, to a shape."""
 
+    moves_elements = True
     derivatives = (lambda g, y, x, shape: sum_to(g, x.shape),)
     flops = no_flops
 

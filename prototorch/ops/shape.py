@@ -21,6 +21,7 @@ Pads = tuple[tuple[int, int], ...]
 class Reshape(Op):
     """The same elements in another shape; one dimension may be -1."""
 
+    moves_elements = True
     is_view = True
     derivatives = (lambda g, y, x, shape: reshape(g, shape=tuple(x.shape)),)
     flops = no_flops
@@ -59,6 +60,7 @@ def _address(array: Any) -> int:
 class Transpose(Op):
     """The axes in another order."""
 
+    moves_elements = True
     derivatives = (lambda g, y, x, order: transpose(g, order=_inverse_permutation(order)),)
     flops = no_flops
 
@@ -214,6 +216,7 @@ def pad_source_indices(n: int, before: int, after: int, mode: str) -> list[int]:
 class Flip(Op):
     """The elements in reverse order along the axes."""
 
+    moves_elements = True
     derivatives = (lambda g, y, x, axis: flip(g, axis=axis),)
     flops = no_flops
     preserves_batch = axis_batched()

@@ -7,7 +7,7 @@ import pytest
 
 from prototorch.caffe.interop.wire import encode
 from prototorch.caffe.text.message import Message
-from prototorch.errors import TextError
+from prototorch.errors import IndexRangeError, TextError
 from tests.caffe import loss_oracles as oracle
 from tests.caffe.layer_runner import inputs_text, run_layer, translate
 
@@ -205,11 +205,11 @@ def test_accuracy_is_caffes_ties_included(shape, axis, top_k, ignore):
 
 @pytest.mark.parametrize("type_name", ["SoftmaxWithLoss", "MultinomialLogisticLoss", "HingeLoss", "Accuracy"])
 @pytest.mark.parametrize("label", [3.0, -1.0])
-def test_a_label_that_is_no_class_gives_nan_never_another_class(type_name, label):
-    run = run_layer(
-        layer(type_name, 2), {"x": np.full((2, 3), 0.5), "t": np.array([0.0, label])}, phase="TEST", seeds={}
-    )
-    assert np.isnan(run.blobs["loss"])
+def test_a_label_that_is_no_class_is_refused(type_name, label):
+    with pytest.raises(IndexRangeError, match=rf"{label:.0f}\b"):
+        run_layer(
+            layer(type_name, 2), {"x": np.full((2, 3), 0.5), "t": np.array([0.0, label])}, phase="TEST", seeds={}
+        )
 
 
 def test_a_loss_weight_is_on_any_top_and_a_loss_may_leave_its_top_out():

@@ -60,7 +60,7 @@ def _source(value: Value) -> Value:
     while (node := value.producer) is not None:
         source = node.inputs[0] if node.inputs else value
         is_same = (
-            node.op in (ops.reshape, ops.transpose, ops.broadcast_to, ops.flip)
+            node.op.moves_elements
             or (node.op is ops.bounded_index and not node.attrs.get("wraps"))
             or (node.op is ops.cast and not source.spec.is_float and source.dtype != "bool")
         )
