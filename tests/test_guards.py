@@ -353,3 +353,14 @@ def test_a_text_whose_token_has_no_row():
     model.build()
     with pytest.raises(DataError, match="'next' expects integers from 0 to 3"):
         pt.generate(model, "c", 1)
+
+
+def test_a_saved_function_refuses_as_the_one_that_was_saved(tmp_path):
+    table, indices = pt.tensor(X), pt.tensor([0, 1])
+    function = pt.compile(lambda i: F.embedding(i, table) * 2)
+    function(indices)
+    function.save(tmp_path / "f.h5", indices)
+    loaded = pt.load_compiled(tmp_path / "f.h5")
+    np.testing.assert_array_equal(loaded(indices).numpy(), 2 * X)
+    with pytest.raises(IndexRangeError, match="got 2"):
+        loaded(pt.tensor([0, 2]))
