@@ -24,6 +24,8 @@ from prototorch.caffe.solver_test import TestResult, run_test
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_solver_file
 from prototorch.data.read_limits import ReadLimits
+from prototorch.errors import warn_user
+from prototorch.train.state_check import describe_states, non_finite_states
 
 __all__ = [
     "AdaDeltaSolver", "AdaGradSolver", "AdamSolver", "NesterovSolver", "RMSPropSolver", "SGDSolver", "Solver",
@@ -145,7 +147,8 @@ class Solver:
         """Train for a number of iterations. All blobs and parameters are then as the last one has left them: the
         ``diff`` of a parameter is what was taken from it.
 
-        Raises TrainingError where a loss or a gradient is not finite.
+        Raises TrainingError where a loss is not finite, or what an update would make of a parameter or its history; no
+        parameter has been changed by that iteration.
         """
         self.is_stopped = False
         self._run(self.iter + count, keeps_blobs=True)
@@ -196,7 +199,7 @@ class Solver:
                     self.log.write("\n".join(debug_lines(self.net)))
                 for _, on_gradients_ready in self._callbacks:
                     on_gradients_ready()
-                self._iteration.update(rate, self.iter)
+                self._iteration.update(rate, self.iter, loss)
             else:
                 loss = self._iteration.run(rate, self.iter)
             self.loss = smoothed.add(loss)
@@ -264,11 +267,16 @@ class Solver:
     # ---------------------------------------------------------------- snapshots
 
     def snapshot(self) -> tuple[str, str]:
-        """Write the weights and the state; returns the paths of the two files. Raises SnapshotError."""
+        """Write the weights and the state; returns the paths of the two files. Values that are not finite are named by
+        a RuntimeWarning. Raises SnapshotError."""
         names = snapshot_names(self._prefix.path, self.iter, self._message["snapshot_format"])
         self._prefix.check(names)
         self.log.write(f"Snapshotting to {names[0]} and {names[1]}")
         self._iteration.create_state()
+        bad = non_finite_states(self.net.variables)
+        if bad:
+            text = f"{names[0]} gets values that are not finite: {describe_states(self.net.variables, bad)}"
+            warn_user(text, RuntimeWarning)
         write_snapshot(
             self.net, self.type, names, self.iter, self._learning_rate.current_step, self._message["snapshot_diff"]
         )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from prototorch.caffe.net import Net
+from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.solver_step import SolverStep
 from prototorch.caffe.solver_update import SolverUpdate
 from prototorch.caffe.text.message import Message
+from prototorch.errors import TrainingError
 
 __all__ = ["SolverIteration"]
 
@@ -21,6 +25,7 @@ class SolverIteration:
         self._iter_size = solver["iter_size"]
         self._step: SolverStep | None = None
         self._update: SolverUpdate | None = None
+        self._statistics: list[tuple[ParamBlob, np.ndarray]] = []  # as they were before the forward pass
 
     @property
     def is_one_plan(self) -> bool:
@@ -49,7 +54,7 @@ class SolverIteration:
         """A whole iteration; the outputs' blobs get their values. Returns the loss, the mean over its batches."""
         if not self.is_one_plan:
             loss = self.run_layers(iteration)
-            self.update(rate, iteration)
+            self.update(rate, iteration, loss)
             return loss
         total = 0.0
         self.net.write_params()
@@ -67,6 +72,7 @@ class SolverIteration:
 
     def run_layers(self, iteration: int) -> float:
         """The forward and backward passes of an iteration; gradients are added up in the parameters' ``diff``."""
+        self._statistics = [(blob, np.array(blob.data)) for blob in self._running_statistics()]
         for blobs in self.net.params.values():
             for blob in blobs:
                 blob.diff[...] = 0
@@ -77,6 +83,18 @@ class SolverIteration:
             self.net.backward_range(0, last)
         return total / self._iter_size
 
-    def update(self, rate: float, iteration: int) -> None:
-        """The update of an iteration, from the parameters' ``diff``."""
-        self._current_update().run(rate, iteration)
+    def update(self, rate: float, iteration: int, loss: float = 0.0) -> None:
+        """The update of an iteration, from the parameters' ``diff``. loss: see `SolverUpdate.run`."""
+        try:
+            self._current_update().run(rate, iteration, loss)
+        except TrainingError:
+            for blob, before in self._statistics:
+                blob.data[...] = before
+            raise
+        finally:
+            self._statistics = []
+
+    def _running_statistics(self) -> list[ParamBlob]:
+        """The parameters that the forward pass changes: those of BatchNorm layers."""
+        layers = [layer.name for layer in self.net.caffe_net.layers if layer.message["type"] == "BatchNorm"]
+        return [blob for name in layers for blob in self.net.params.get(name, ())]

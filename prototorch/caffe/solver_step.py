@@ -23,10 +23,11 @@ from prototorch.spec import Spec
 from prototorch.train.config import Compile
 from prototorch.train.nan_diagnosis import NonFiniteStepError, raise_if_not_finite
 from prototorch.train.plan_cache import PlanCache
+from prototorch.train.state_check import describe_names
 from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, OUTPUT_PREFIX, STEP, TRAIN, random_key
 from prototorch.train.trained_weights import TrainedWeights
 
-__all__ = ["SolverStep", "StepResult", "owned_params"]
+__all__ = ["SolverStep", "StepResult", "owned_params", "refusal"]
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,22 @@ class SolverStep:
             outputs = executor(feeds, raise_if_not_finite)
             executor.synchronize(raise_if_not_finite)
         except NonFiniteStepError as error:
-            what = "the gradient of the loss is" if np.isfinite(error.loss) else f"the loss is {error.loss},"
-            raise TrainingError(
-                f"{what} not finite in iteration {iteration}; no parameter has been changed by it. Try a smaller "
-                "base_lr or clip_gradients, or look for odd values in the data"
-            ) from None
+            raise refusal(error, iteration) from None
         to_numpy = self.plans.backend.to_numpy
         values = {blob: np.array(to_numpy(outputs[OUTPUT_PREFIX + self.net.blobs[blob]])) for blob in self.net.outputs}
         return StepResult(float(to_numpy(outputs[LOSS])), values)
+
+
+def refusal(error: NonFiniteStepError, iteration: int) -> TrainingError:
+    """The error about an iteration that is not finite, which has changed no parameter."""
+    if not np.isfinite(error.loss):
+        what = f"the loss is {error.loss}, not finite"
+    else:
+        what = f"the loss is finite, but the update would make {describe_names(error.states)} not finite"
+    return TrainingError(
+        f"{what} in iteration {iteration}; no parameter has been changed by it. Try a smaller base_lr or "
+        "clip_gradients, or look for odd values in the data"
+    )
 
 
 def with_losses(net: CaffeNet) -> Net:

@@ -9,11 +9,12 @@ import numpy as np
 from prototorch.caffe.interop.solver_fields import HISTORY_SLOTS
 from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
-from prototorch.caffe.solver_step import SolverStep, input_specs
+from prototorch.caffe.solver_step import SolverStep, input_specs, refusal
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX
+from prototorch.train.nan_diagnosis import NonFiniteStepError, raise_if_not_finite
 from prototorch.train.step_inputs import GRADIENT_PREFIX, LEARNING_RATE, STEP
 
 __all__ = ["SolverUpdate"]
@@ -29,13 +30,17 @@ class SolverUpdate:
         self._dtype = step.plans.step_graphs.float_dtype
         graph.inits.create_missing(net.variables, net.backend.threads)
         plan = make_plan(graph.graph, {}, graph.updates, net.backend)
+        plan.guarded_states, plan.has_bounded_updates = graph.guarded_states, graph.has_bounded_updates
         self._executor: Any = make_executor(plan, net.backend, net.variables)
 
-    def run(self, rate: float, iteration: int) -> None:
+    def run(self, rate: float, iteration: int, loss: float = 0.0) -> None:
         """Update the parameters; the ``diff`` of each is then what was taken from it.
 
-        rate: the learning rate. iteration: from 0.
+        rate: the learning rate. iteration: from 0. loss: of the iteration. Raises TrainingError where the loss, or what
+        a parameter or its history would become, is not finite; nothing has been changed then.
         """
+        if not np.isfinite(loss):
+            raise refusal(NonFiniteStepError(loss), iteration)
         owned = [blob for blobs in self.net.params.values() for blob in blobs if blob.param.owner is None]
         inputs: dict[str, Any] = {LEARNING_RATE: np.asarray(rate, self._dtype), STEP: np.int64(iteration + 1)}
         for blob in owned:
@@ -47,7 +52,11 @@ class SolverUpdate:
                     inputs[GRADIENT_PREFIX + name] = np.ascontiguousarray(array)
         before = [np.array(blob.data) for blob in owned]
         momenta = [self._momenta(blob) for blob in owned]
-        self._executor(inputs)
+        try:
+            self._executor(inputs, raise_if_not_finite)
+            self._executor.synchronize(raise_if_not_finite)
+        except NonFiniteStepError as error:
+            raise refusal(NonFiniteStepError(loss, error.states), iteration) from None
         for blob, data, momentum in zip(owned, before, momenta, strict=True):
             blob.diff[...] = self._update(blob, data, momentum)
 

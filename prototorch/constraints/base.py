@@ -17,6 +17,11 @@ class Constraint(Block, family="constraint"):
         **dict.fromkeys(("call", "__call__"), "define `project(self, weight)`, the projected weight in ops"),
     }
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it makes finite weights of moderate ones: known of the constraints here."""
+        return type(self).__module__.startswith("prototorch.constraints")
+
     def project(self, weight: Any) -> Any:
         """The projection of the weight onto the set, expressed in ops."""
         raise TypeError(f"{type(self).__name__} does not define project")

@@ -51,7 +51,6 @@ class CudaBackend(Backend):
     is_asynchronous = True
     can_precompile = False  # a kernel is compiled for its first launch
     preprocesses_in_step = True
-    checks_gradients = False
     checks_indices = False
     prefers_ghost_norm = False
     is_shape_specialized = True  # a captured step has one batch size: a smaller last batch is padded to it

@@ -44,6 +44,7 @@ def make_executable(plan: Plan) -> ExecutablePlan:
         state_copies=tuple((name, buffers[v]) for name, v in plan.state_copies),
         written_states=plan.written_states(),
         guarded_states=plan.guarded_states,
+        has_bounded_updates=plan.has_bounded_updates,
         arena_bytes=plan.arena_bytes,
         persistent_bytes=plan.persistent_bytes,
         persistent_tensors=tuple(_persistent_tensors(plan)),

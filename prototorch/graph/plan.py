@@ -43,7 +43,8 @@ class Plan:
     persistent_bytes: int = 0
     setup_steps: int = 0
     dependencies: tuple[str, ...] = ()
-    guarded_states: frozenset[str] = frozenset()  # that a backend need not change where the updates are not applied
+    guarded_states: frozenset[str] = frozenset()  # see `ExecutablePlan`
+    has_bounded_updates: bool = False
     saved_bytes: int = 0  # of the arena, by rematerialization
     index_count: Value | None = None  # of the indices outside of their bounds; None where there are none to count
     index_checks: tuple[tuple[IndexCheck, Value], ...] = ()  # of these indices

@@ -17,6 +17,7 @@ from prototorch.schema.neutral_arguments import neutral
 from prototorch.schema.overrides import CONFIG_METHODS
 
 EMA_SLOT = "average"
+MIN_EPSILON = 1e-10  # of updates whose quotients are known to be finite
 
 UpdateInputs = tuple[Any, Any, Any, Any]  #: a weight's value, its gradient, the learning rate, the step (from 1)
 UpdateResult = tuple[Any, dict[str, Any]]  #: a weight's new value and its new slots
@@ -124,6 +125,14 @@ class Optimizer(Block, family="optimizer"):
     def updates_before(self, step: int) -> int:
         """The number of updates in the first ``step`` steps."""
         return step // self.steps_per_update
+
+    @property
+    def has_bounded_updates(self) -> bool:
+        """Whether new weights and slots are finite as long as gradients, weights and slots are moderate (see
+        `engine/backends/watching.py`): known of the optimizers here, not of one with a formula of its own, nor where
+        a divisor may be 0. Where it is not, each step looks at all that it has written."""
+        epsilon = getattr(self, "epsilon", 1.0)
+        return type(self).__module__.startswith("prototorch.optimizers.") and epsilon >= MIN_EPSILON
 
     def clip(self, grads: Sequence[Any]) -> list[Any]:
         """The clipped gradients, expressed in ops."""

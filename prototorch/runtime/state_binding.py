@@ -39,6 +39,14 @@ class TrackedStates:
         """See `StateBinding.persistent`."""
         return self.tensors[offset].array
 
+    def largest(self, names: frozenset[str]) -> float | None:
+        """See `StateBinding.largest`."""
+        return self._versions.largest(names)
+
+    def set_largest(self, names: frozenset[str], value: float | None) -> None:
+        """See `StateBinding.set_largest`."""
+        self._versions.set_largest(names, value)
+
     def begin_run(self) -> None:
         """See `StateBinding.begin_run`."""
         self._before_run()

@@ -53,6 +53,23 @@ class VersionTracker:
         self._epoch = 0
         #: by name, the trackers of other models that have the same array, with its name there
         self._sharers: dict[str, list[tuple[weakref.ref[VersionTracker], str]]] = {}
+        self._largest: dict[frozenset[str], float] = {}
+
+    def largest(self, names: frozenset[str]) -> float | None:
+        """The largest magnitude in these arrays as `set_largest` has said it, by one plan for all or by several for
+        parts; None where others than plans may have changed one since."""
+        if len(self._largest) == 1:
+            return self._largest.get(names)
+        if not names <= frozenset[str]().union(*self._largest):
+            return None
+        return max((value for among, value in self._largest.items() if among & names), default=0.0)
+
+    def set_largest(self, names: frozenset[str], value: float | None) -> None:
+        """Say what the largest magnitude in these arrays is; None: unknown, for all arrays."""
+        if value is None:
+            self._largest.clear()
+        else:
+            self._largest[names] = value
 
     def link(self, name: str, other: VersionTracker, other_name: str) -> None:
         """Another tracker has the same array: what is computed from it here depends on the changes there, too."""
@@ -93,6 +110,8 @@ class VersionTracker:
         """The array may have changed."""
         self._versions[name] += 1
         self._events += 1
+        for names in [names for names in self._largest if name in names]:
+            del self._largest[names]
 
     def mark_replaced(self, name: str) -> None:
         """There is another array of this name, or none."""
@@ -101,6 +120,7 @@ class VersionTracker:
 
     def mark_all_changed(self) -> None:
         """All arrays may have changed."""
+        self._largest.clear()
         self._epoch += 1
         self._events += 1
 

@@ -18,7 +18,6 @@ from prototorch import ops
 from prototorch.graph.ir import Graph, Value
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.spec import Spec
-from prototorch.train.non_finite_gradients import non_finite_marker
 from prototorch.train.variable_inits import VariableInits
 
 __all__ = ["GOOD_STEPS_NAME", "SCALE_NAME", "LossScaler"]
@@ -46,9 +45,8 @@ class LossScaler:
 
         gradients: of the scaled loss, which are finite where those of the loss are: the scale is 1 at least.
         """
-        marker = non_finite_marker(g for g in gradients if g is not None)
-        assert marker is not None, "a step has at least one gradient"
-        is_finite: Value = ops.isfinite(marker)
+        zeros = [ops.sum(g * 0.0) for g in gradients if g is not None]  # NaN where an element is not finite
+        is_finite: Value = ops.isfinite(sum(zeros[1:], zeros[0]))
         good_steps = ops.where(is_finite, self.good_steps + 1.0, 0.0)
         grows = ops.greater_equal(good_steps, float(GROWTH_INTERVAL))
         next_scale = ops.where(grows, ops.minimum(self.scale * 2.0, MAX_SCALE), self.scale)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prototorch.engine.backends.core import Backend
-from prototorch.engine.backends.executable_plan import GUARD, LOSS
+from prototorch.engine.backends.executable_plan import GUARD, LOSS, OVERFLOWED
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import InputPreprocessing, Trace
@@ -37,30 +37,35 @@ SampleNamer = Callable[[Sequence[int]], str]  # rows of a batch -> their names
 
 
 class NonFiniteStepError(Exception):
-    """A training step whose loss, or a gradient of it, is not finite; no weight has been changed by it.
+    """A training step whose loss is not finite, or the values that it would give to weights or to the optimizer's
+    slots; nothing has been changed by it.
 
-    loss: the loss where it is known, else NaN. steps_since: steps that were started after it.
+    loss: the loss where it is known, else NaN. states: the names of those weights and slots, where the loss is finite.
+    steps_since: steps that were started after it.
     """
 
     steps_since = 0
 
-    def __init__(self, loss: float):
+    def __init__(self, loss: float, states: Sequence[str] = ()):
         super().__init__(loss)
-        self.loss = loss
+        self.loss, self.states = loss, tuple(states)
 
 
 class Cause(NamedTuple):
-    """Why a step failed: a sentence, and whether its loss is finite, so that the backward pass is at fault."""
+    """Why a step failed: a sentence, and whether its loss is finite, so that the backward pass or the update is at
+    fault; ``gradients_are_finite``: the update."""
 
     text: str
     loss_is_finite: bool = False
+    gradients_are_finite: bool = False
 
 
 def raise_if_not_finite(outputs: Mapping[str, Any]) -> None:
-    """Raise NonFiniteStepError where the loss or a gradient is not finite, by the outputs of a step."""
-    guard = float(outputs[GUARD])
+    """Raise NonFiniteStepError where the loss is not finite, or what a step would make of weights and slots, by the
+    outputs of the step."""
+    guard = float(outputs.get(GUARD, 0.0))
     if not np.isfinite(guard):
-        raise NonFiniteStepError(float(outputs.get(LOSS, guard)))
+        raise NonFiniteStepError(float(outputs.get(LOSS, guard)), outputs.get(OVERFLOWED, ()))
 
 
 def find_cause(
@@ -114,7 +119,8 @@ def find_cause(
                 "every layer's output and every loss is finite, but the penalties on weights, or the sum of all, "
                 "are not"
             )
-    return Cause(_describe_gradients(net, gradients, failures, ranges), loss_is_finite=True)
+    text = _describe_gradients(net, gradients, failures, ranges)
+    return Cause(text, loss_is_finite=True, gradients_are_finite=not any(g in failures for g in gradients.values()))
 
 
 def _record_gradients(graph: Graph, net_trace: Trace, total: Value) -> dict[str, Value]:
@@ -134,7 +140,7 @@ def _describe_gradients(
     """The layer at which the backward pass first gives a value that is not finite, and the weights it reaches."""
     names = [name for name, g in gradients.items() if g in failures]
     if not names:
-        return "computed once more, op by op, every value is finite: a sum or a product was at the limit of float32"
+        return f"every gradient is finite; they are {_describe_range([ranges[g] for g in gradients.values()])}"
     origin = gradients[names[0]]
     while (bad := next((v for v in _inputs_of(origin) if v in failures), None)) is not None:
         origin = bad
@@ -232,7 +238,7 @@ def _value_range(array: np.ndarray) -> ValueRange:
 
 
 def _describe_range(ranges: Sequence[ValueRange]) -> str:
-    low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    low, high = min((r[0] for r in ranges), default=np.inf), max((r[1] for r in ranges), default=-np.inf)
     return f"values from {low:.3g} to {high:.3g}" if low <= high else "no finite values"
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
+from prototorch.engine.backends.guarded_updates import GuardedUpdates
 from prototorch.errors import ResourceError
+from prototorch.graph.executable import make_executable
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.probe import probe_specs, trace_net
@@ -165,6 +167,10 @@ class PlanCache:
         """All executors made so far."""
         return list(self._executors.values())
 
+    def is_guarded(self, name: str) -> bool:
+        """Whether a state is one that training steps keep finite: a trained weight, or a slot of the optimizer."""
+        return name.startswith(SLOT_PREFIX) or any(name in plan.guarded_states for plan in self._plans.values())
+
     def plan(self, phase: str, specs: Mapping[str, Spec], create: bool = True, with_mask: bool = False) -> Plan:
         """The plan of a phase. create: also create the missing variables; with_mask: see `executor`."""
         plan, inits = self._make_plan(phase, specs, None, with_mask)
@@ -186,7 +192,9 @@ class PlanCache:
         revision = self.train_revision
         plan, inits = self._make_plan(phase, specs)
         if not stop.is_set():
-            self.backend.precompile([self.backend.prepare(*signature) for signature in plan.signatures()], stop)
+            kernels = [self.backend.prepare(*signature) for signature in plan.signatures()]
+            GuardedUpdates.of(make_executable(plan), kernels)
+            self.backend.precompile(kernels, stop)
             if revision == self.train_revision:
                 self._precompiled[key] = plan, inits
 
@@ -233,6 +241,7 @@ class PlanCache:
         step = self.step_graphs.build(phase, specs, preprocessing, with_mask)
         plan = make_plan(step.graph, step.outputs, step.updates, self.backend, low_memory=self._low_memory)
         plan.guarded_states = step.guarded_states
+        plan.has_bounded_updates = step.has_bounded_updates
         return plan, step.inits
 
     def _estimate(self, plan: Plan, inits: VariableInits) -> MemoryEstimate:

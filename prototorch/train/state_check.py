@@ -1,8 +1,9 @@
 """The check of what training changes: weights, running statistics, moving averages and the optimizer's state.
 
-A step checks its loss and its gradients before it changes anything (`non_finite_gradients`). What overflows in the
-update itself (a learning rate that is too large, a squared gradient) is found here: every `INTERVAL` steps, at the end
-of an epoch, and before a file is written.
+A step leaves trained weights and slots as they were where they would not be finite
+(`engine/backends/guarded_updates`), but for a GPU, which looks at the loss alone. What becomes not finite there, what
+others have set, and running statistics are found here: every `INTERVAL` steps, at the end of an epoch, and before a
+file is written.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from prototorch.errors import warn_user
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, Variables
 from prototorch.spec import Spec
 
-__all__ = ["INTERVAL", "describe_states", "non_finite_states", "warn_of_loaded"]
+__all__ = ["INTERVAL", "describe_names", "describe_states", "non_finite_states", "warn_of_loaded"]
 
 INTERVAL = 64  # steps between two checks: the arrays are read twice for each
 MAX_NAMES_SHOWN = 4
@@ -69,8 +70,17 @@ def describe_states(variables: Variables, names: Sequence[str]) -> str:
 def _describe(name: str, array: np.ndarray) -> str:
     kinds = [k for k, test in (("nan", np.isnan), ("inf", np.isposinf), ("-inf", np.isneginf)) if test(array).any()]
     count = int((~np.isfinite(array)).sum())
-    what = f"the weight {name!r}"
-    if name.startswith(SLOT_PREFIX):
-        weight, slot = name.removeprefix(SLOT_PREFIX).rsplit(":", 1)
-        what = f"the optimizer's {slot!r} of {weight!r}"
-    return f"{what} ({count:,} of {array.size:,} elements: {' and '.join(kinds)})"
+    return f"{_describe_name(name)} ({count:,} of {array.size:,} elements: {' and '.join(kinds)})"
+
+
+def describe_names(names: Sequence[str]) -> str:
+    """The arrays in words; "" for none."""
+    more = len(names) - MAX_NAMES_SHOWN
+    return ", ".join(map(_describe_name, names[:MAX_NAMES_SHOWN])) + (f" and {more} more arrays" if more > 0 else "")
+
+
+def _describe_name(name: str) -> str:
+    if not name.startswith(SLOT_PREFIX):
+        return f"the weight {name!r}"
+    weight, slot = name.removeprefix(SLOT_PREFIX).rsplit(":", 1)
+    return f"the optimizer's {slot!r} of {weight!r}"

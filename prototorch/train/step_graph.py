@@ -33,7 +33,6 @@ from prototorch.train.config import Compile
 from prototorch.train.gradient_accumulation import accumulate_gradients
 from prototorch.train.loss_scale import LossScaler
 from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
-from prototorch.train.non_finite_gradients import gradient_operands, non_finite_marker
 from prototorch.train.step_inputs import (
     ACCUMULATE,
     GRADIENT_PREFIX,
@@ -55,13 +54,15 @@ __all__ = ["LossValues", "StepGraph", "StepGraphBuilder"]
 
 class StepGraph(NamedTuple):
     """A step before planning: its graph, the values that are read after a run (by name), the new values of states (by
-    the state's name), the states that change only where updates are applied, and initial values of all states."""
+    the state's name), the states that change only where updates are applied, initial values of all states, and whether
+    the updates are finite as long as all that they read is moderate."""
 
     graph: Graph
     outputs: dict[str, Value]
     updates: dict[str, Value]
     guarded_states: frozenset[str]
     inits: VariableInits
+    has_bounded_updates: bool = False
 
 
 class LossValues(NamedTuple):
@@ -277,7 +278,12 @@ class StepGraphBuilder:
         if not is_training(phase):
             return step
         step.updates.update(net_trace.updates)
-        return step._replace(guarded_states=self._add_optimizer(step, net_trace, losses.total, phase))
+        guarded_states = self._add_optimizer(step, net_trace, losses.total, phase)
+        return step._replace(guarded_states=guarded_states, has_bounded_updates=self._has_bounded_updates(net_trace))
+
+    def _has_bounded_updates(self, net_trace: Trace) -> bool:
+        constraints = [w.constraint for w in net_trace.weights.values() if w.constraint is not None]
+        return self.optimizer.has_bounded_updates and all(c.is_bounded for c in constraints)
 
     def _add_metrics(
         self, step: StepGraph, net_trace: Trace, phase: str, losses: LossValues, sample_mask: Value
@@ -291,12 +297,6 @@ class StepGraphBuilder:
                 weight = weight if mask is None else apply_mask(weight, mask)
                 new = term.metric.update(states, losses.targets[term.output], term.measured_output(output), weight)
                 step.updates.update({states[k].name: v for k, v in new.items()})
-
-    def _gradient_marker(self, gradients: Sequence[Value]) -> Value | None:
-        """0, or NaN where a gradient is not finite; None where the backend checks the weights alone."""
-        if not self.backend.checks_gradients:
-            return None
-        return non_finite_marker(gradient_operands(gradients))
 
     def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value, phase: str) -> frozenset[str]:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
@@ -312,10 +312,7 @@ class StepGraphBuilder:
             gradients = backward_pass(entries, seeds, values, within=lambda node: graph.scope(node.scope))
             if scaler is not None:
                 step.outputs[APPLY] = scaler.update(gradients, step.updates)
-                marker: Value | None = scaler.failure_marker(step.outputs[APPLY])
-            else:
-                marker = self._gradient_marker([g for g in gradients if g is not None])
-            step.outputs[GUARD] = total if marker is None else total + marker
+            step.outputs[GUARD] = total if scaler is None else total + scaler.failure_marker(step.outputs[APPLY])
         if scaler is not None:
             with graph.phase("update"):  # together with the updates, which read them
                 gradients = scaler.unscale(gradients)
@@ -346,7 +343,9 @@ class StepGraphBuilder:
                 if weight.trainable:
                     gradients[name] = graph.input(GRADIENT_PREFIX + name, weight.spec)
             self._add_updates(step, net_trace, gradients)
-        return step
+        return step._replace(
+            guarded_states=frozenset(step.updates), has_bounded_updates=self._has_bounded_updates(net_trace)
+        )
 
     def _add_updates(self, step: StepGraph, net_trace: Trace, gradients: dict[str, Value]) -> None:
         """The optimizer's updates of the weights that have a gradient, and of those in `decayed_weights`."""

@@ -36,7 +36,7 @@ from prototorch.train.plan_cache import PlanCache
 from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
 from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
-from prototorch.train.state_check import INTERVAL, describe_states, non_finite_states
+from prototorch.train.state_check import INTERVAL, describe_names, describe_states, non_finite_states
 from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, PREDICT, STEP, TRAIN, is_training, random_key
 from prototorch.train.trained_weights import Unfreezing
 
@@ -204,12 +204,18 @@ class StepRunner(FitState):
         self._checked_step = self.step
 
     def check_states(self) -> None:
-        """Raise TrainingError where a weight or the optimizer's state has become not finite; see `state_check`."""
+        """Raise TrainingError where a trained weight or a slot of the optimizer has become not finite, and warn of
+        other states, such as running statistics, once; see `state_check`."""
         with self.lock:
             names = non_finite_states(self.plan_cache.variables)
             names = [name for name in names if name not in self._known_states]
+            trained_names = [name for name in names if self.plan_cache.is_guarded(name)]
+            if trained_names:
+                raise TrainingError(self._describe_states(trained_names))
             if names:
-                raise TrainingError(self._describe_states(names))
+                self._known_states += names
+                text = describe_states(self.plan_cache.variables, names)
+                warnings.warn(f"after step {self.step} these values are not finite: {text}", RuntimeWarning, 2)
             self._checked_step = self.step
 
     def _describe_states(self, names: Sequence[str]) -> str:
@@ -219,8 +225,8 @@ class StepRunner(FitState):
         since = f"in one of the last {steps} steps" if steps > 1 else "in this step"
         return (
             f"after {at} these values are not finite: {describe_states(self.plan_cache.variables, names)}. They have "
-            f"become so {since}, whose losses were finite: an update or a running statistic has overflowed (or they "
-            "were set so). The model holds them, nothing has been rolled back: load the last checkpoint, or begin "
+            f"become so {since}, whose losses were finite: an update has overflowed (or they were set so). The model "
+            "holds them, nothing has been rolled back: load the last checkpoint, or begin "
             f"again. {ADVICE}"
         )
 
@@ -276,9 +282,9 @@ class StepRunner(FitState):
         except NonFiniteStepError as error:
             failed_step = self._recent_steps[-1 - error.steps_since]
             self.step, self.batch, self._recent_steps = failed_step.step, failed_step.batch, []
-            raise TrainingError(self._describe_failure(error.loss, failed_step)) from None
+            raise TrainingError(self._describe_failure(error, failed_step)) from None
 
-    def _describe_failure(self, loss: float, step: StartedStep) -> str:
+    def _describe_failure(self, error: NonFiniteStepError, step: StartedStep) -> str:
         _, _, feeder, inputs, columns, count = step
         at = f"step {self.batch + 1} of epoch {self.epoch + 1}" if self.is_fitting else f"step {self.step + 1}"
         indices = columns.context.indices if isinstance(columns, Batch) else None
@@ -289,6 +295,9 @@ class StepRunner(FitState):
         try:
             cause = find_cause(self.plan_cache, feeder.fed_specs(count), inputs, sample, preprocessing)
         except MemoryError:
-            cause = Cause("there is not enough memory to look for the layer", bool(np.isfinite(loss)))
-        what = "the gradient of the loss is not finite" if cause.loss_is_finite else f"the loss is {loss}"
+            cause = Cause("there is not enough memory to look for the layer", bool(np.isfinite(error.loss)))
+        what = "the gradient of the loss is not finite" if cause.loss_is_finite else f"the loss is {error.loss}"
+        if cause.gradients_are_finite:
+            names = describe_names(error.states)
+            what = f"the update would make {names} not finite" if names else "the step is not finite"
         return f"{what} at {at}: {cause.text}. No weight has been changed by this step. {ADVICE}"

@@ -213,13 +213,59 @@ def test_debug_info(make):
     assert "[Backward] Layer ip2, param blob 0 diff: " in text
 
 
-def test_a_loss_that_is_not_finite_ends_the_training(make):
-    solver = make(f'net: "mlp.prototxt" {BASE} max_iter: 5 snapshot_after_train: false')
-    solver.net.params["ip1"][0].data[...] = np.nan
-    before = np.array(solver.net.params["ip2"][0].data)
-    with pytest.raises(TrainingError, match="not finite in iteration 0"):
-        solver.solve()
-    np.testing.assert_array_equal(solver.net.params["ip2"][0].data, before)
+def parameters(solver):
+    """All parameters of a solver, and what its snapshot says of the history."""
+    arrays = [np.array(blob.data) for blobs in solver.net.params.values() for blob in blobs]
+    slots = [np.array(a) for n, a in solver.net.variables.items() if n.startswith("optimizer:")]
+    return [*arrays, *slots]
+
+
+def train(solver, how):
+    if how == "solve":
+        return solver.solve()
+    if how == "callbacks":
+        solver.add_callback(lambda: None, lambda: None)
+    for _ in range(3):
+        solver.step(1 if how == "step(1)" else 3)
+    return None
+
+
+#: an inner product before BatchNorm, whose statistics the forward pass changes
+NORM = """
+  layer { name: "in" type: "HDF5Data" top: "data" top: "label"
+          hdf5_data_param { source: "solver_data_list.txt" batch_size: 8 } }
+  layer { name: "bn" type: "BatchNorm" bottom: "data" top: "bn" }
+  layer { name: "ip" type: "InnerProduct" bottom: "bn" top: "ip"
+          inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
+  layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" loss_weight: 1000 }
+"""
+FACES = {"solve": "", "step(1)": "", "step": "", "callbacks": "", "debug_info": "display: 1 debug_info: true"}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("fault", ["loss", "update"])
+def test_an_iteration_that_is_not_finite_changes_nothing(make, face, fault):
+    """Whether an iteration is one plan or runs layer by layer; a loss, or an update with a finite loss."""
+    rate = 'base_lr: 3.3e38 lr_policy: "fixed" momentum: 0.9' if fault == "update" else BASE
+    solver = make(f"net_param {{ {NORM} }} {rate} max_iter: 5 {FACES[face]} snapshot_after_train: false")
+    solver._iteration.create_state()
+    if fault == "loss":
+        solver.net.params["ip"][1].data[0] = np.nan
+    before = parameters(solver)
+    with pytest.raises(TrainingError, match="not finite in iteration 0; no parameter has been changed") as caught:
+        train(solver, face)
+    if fault == "update":
+        assert "the loss is finite, but the update would make" in str(caught.value)
+    for one, other in zip(parameters(solver), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert solver.iter == 0
+
+
+def test_a_snapshot_names_what_is_not_finite(make):
+    solver = make(f'net: "mlp.prototxt" {BASE} max_iter: 5 snapshot_prefix: "s"')
+    solver.net.params["ip1"][0].data[0, 0] = np.inf
+    with pytest.warns(RuntimeWarning, match="gets values that are not finite: the weight 'ip1/kernel'"):
+        solver.snapshot()
 
 
 def test_stop_and_snapshot_requests(make, folder):

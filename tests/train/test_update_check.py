@@ -7,10 +7,13 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
-from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.guarded_updates import watched_kernel
+from prototorch.engine.backends.watching import find_watch
 from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import TrainingError
-from prototorch.train.state_check import INTERVAL
+from prototorch.graph.executable import make_executable
+from prototorch.graph.probe import probe_specs
+from prototorch.train.step_inputs import TRAIN
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
 
@@ -89,37 +92,115 @@ def test_the_gradient_on_other_levels(level, monkeypatch):
         root_net().train_on_batch(X, Y)
 
 
-def test_an_update_that_overflows_is_found_at_the_end_of_the_epoch():
-    with pytest.raises(TrainingError) as caught:
-        overflowing_net().fit(POSITIVE, NEGATIVE, batch_size=8, verbose=0)
-    text = str(caught.value)
-    assert text.startswith("after step 1 of epoch 1 these values are not finite: the weight 'first/kernel' (32 of 32 ")
-    assert "They have become so in this step, whose losses were finite" in text
-    assert "The model holds them, nothing has been rolled back: load the last checkpoint" in text
-
-
-def test_an_update_that_overflows_is_found_within_the_interval():
+@pytest.mark.parametrize("level", ["native", "numpy", "plain"])
+@pytest.mark.parametrize("how", ["fit", "train_on_batch"])
+def test_an_update_that_overflows_is_not_written(how, level, monkeypatch):
+    monkeypatch.setenv("PROTOTORCH_CPU", level)
     model = overflowing_net()
-    for _ in range(INTERVAL - 1):
-        assert np.isfinite(model.train_on_batch(POSITIVE, NEGATIVE)["loss"])
-    with pytest.raises(TrainingError, match=rf"after step {INTERVAL} these values .* one of the last {INTERVAL} steps"):
-        model.train_on_batch(POSITIVE, NEGATIVE)
+    before = model.get_weights()
+    options = {"batch_size": 8, "verbose": 0} if how == "fit" else {}
+    with pytest.raises(TrainingError) as caught:
+        getattr(model, how)(POSITIVE, NEGATIVE, **options)
+    text = str(caught.value)
+    assert text.startswith(
+        "the update would make the weight 'first/bias', the weight 'first/kernel' not finite at step 1"
+    )
+    assert "every gradient is finite; they are values from" in text
+    assert "No weight has been changed by this step" in text
+    for name, array in model.get_weights().items():
+        np.testing.assert_array_equal(array, before[name])
 
 
-@pytest.mark.filterwarnings("ignore:data. the values of the input:prototorch.data.checks.DataWarning")
-def test_running_statistics_and_the_state_of_the_optimizer():
-    norm = sequence(pt.layers.BatchNormalization(name="norm"), pt.layers.Dense(1, name="out"))
-    with pytest.raises(TrainingError, match=r"not finite: the weight 'norm/moving_variance' \(8 of 8 elements: inf\)"):
-        norm.fit(X * np.float32(1e20), Y, batch_size=8, verbose=0)
+def large_product_net(**options):
+    """A finite loss whose gradient is a product that overflows: inputs of 1e25 by derivatives of 1e15."""
+    model = sequence(pt.layers.Dense(300, kernel_initializer="zeros", use_bias=False, name="out"), **options)
+    x = np.full((8, 8), 1e25, np.float32)
+    return model, x, np.full((8, 300), 1e17, np.float32)
+
+
+@pytest.mark.parametrize("level", ["native", "numpy", "plain"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop", "adagrad"])
+def test_a_product_that_overflows_changes_nothing(optimizer, level, monkeypatch):
+    """Its operands are finite, and it is never in memory where the update computes it."""
+    monkeypatch.setenv("PROTOTORCH_CPU", level)
+    model, x, y = large_product_net(optimizer=optimizer)
+    model.train_on_batch(np.zeros_like(x), np.zeros_like(y))
+    states = {name: np.array(array) for name, array in model._trainer.plan_cache.variables.items()}
+    with pytest.raises(TrainingError, match="the gradient of the loss is not finite"):
+        model.train_on_batch(x, y)
+    for name, array in model._trainer.plan_cache.variables.items():
+        if not name.startswith("metric:"):
+            np.testing.assert_array_equal(array, states[name], err_msg=name)
+    model.train_on_batch(np.ones_like(x), np.ones_like(y))
+    assert all(np.isfinite(a).all() for a in model.get_weights().values())
+
+
+def test_a_state_of_the_optimizer_that_would_overflow():
     dense = sequence(pt.layers.Dense(1, use_bias=False, name="out"), optimizer="adam")
-    with pytest.raises(TrainingError, match=r"the optimizer's 'velocity' of 'out/kernel' \(8 of 8 elements: inf\)"):
+    before = dense.get_weights()
+    with pytest.raises(TrainingError, match=r"make the optimizer's 'velocity' of 'out/kernel' not finite"):
         dense.fit(X * 100, Y * np.float32(1e18), batch_size=8, verbose=0)
+    np.testing.assert_array_equal(dense.get_weights()["out/kernel"], before["out/kernel"])
 
 
-def test_a_backend_without_the_check_of_gradients_finds_the_weights(monkeypatch):
-    monkeypatch.setattr(Backend, "checks_gradients", False)
-    with pytest.raises(TrainingError, match=r"after step 1 of epoch 1 these values are not finite: .*: nan"):
-        root_net().fit(X, Y, batch_size=8, verbose=0)
+def test_large_numbers_that_stay_finite_are_trained_with():
+    """Beyond the magnitudes where an update is known to be finite it is looked at, and written."""
+    small, large = (sequence(pt.layers.Dense(1, use_bias=False, kernel_initializer="ones")) for _ in range(2))
+    small.train_on_batch(X, Y)
+    large.learning_rate = 0.01 * 2.0**-60
+    large.train_on_batch(X * np.float32(2.0**30), Y * np.float32(2.0**30))
+    step = 1 - small.get_weights()["dense_1/kernel"]
+    np.testing.assert_allclose(1 - large.get_weights()["dense_1/kernel"], step, rtol=2e-3, atol=1e-6)
+
+
+def test_an_optimizer_with_a_formula_of_its_own_is_looked_at_in_each_step():
+    with temporary_definitions():
+
+        class Overflowing(pt.optimizers.Optimizer):
+            """w - exp(200 g): not finite for moderate gradients."""
+
+            def create_slots(self, weight):
+                return {}
+
+            def update(self, inputs, slots, decay, weight):
+                w, g, _, _ = inputs
+                return w - ops.exp(g * 0.0 + 200.0), {}
+
+        model = sequence(pt.layers.Dense(1, name="out"), optimizer=Overflowing())
+        before = model.get_weights()
+        with pytest.raises(TrainingError, match="would make the weight 'out/bias', the weight 'out/kernel' not finite"):
+            model.train_on_batch(X, Y)
+        np.testing.assert_array_equal(model.get_weights()["out/kernel"], before["out/kernel"])
+
+
+def test_running_statistics_are_not_guarded():
+    norm = sequence(pt.layers.BatchNormalization(name="norm"), pt.layers.Dense(1, name="out"))
+    with pytest.warns(RuntimeWarning, match=r"not finite: the weight 'norm/moving_variance' \(8 of 8 elements: inf\)"):
+        norm.fit(X * np.float32(1e20), Y, batch_size=8, verbose=0)
+
+
+@pytest.mark.parametrize("name", ["lenet", "two_layer", "resnet18"])
+def test_no_step_reads_a_gradient_or_a_weight_for_the_check_alone(name):
+    """All that updates read is watched by the kernels that make it; of the outputs of the steps none is left over."""
+    model = pt.load_model(name)
+    cache = model.trainer.plan_cache
+    plan = make_executable(cache.plan(TRAIN, probe_specs(model.net, 4), create=False))
+    kernels = [cache.backend.prepare(*signature) for signature in plan.signatures()]
+    watch = find_watch(plan)
+    assert {b.memory for b in watch.read} <= {"input"}
+    for i, outputs in {**watch.values, **watch.states}.items():
+        assert watched_kernel(kernels[i], outputs, np.zeros(1, np.int64)) is not None, plan.steps[i].op.name
+    trained = {b.name for i, js in watch.states.items() for b in (plan.steps[i].outputs[j] for j in js)}
+    assert trained >= plan.guarded_states
+
+
+def test_weights_that_others_have_set_are_found():
+    """Values that are set into weights are no update: the check of all states, every so many steps, finds them."""
+    model = sequence(pt.layers.Dense(1, name="unused"), pt.layers.Dense(1, name="out"))
+    model.train_on_batch(X, Y)
+    model.weights["unused/kernel"] = np.full((8, 1), np.nan)
+    with pytest.raises(TrainingError, match=r"its weight 'unused/kernel' was not finite before this step"):
+        model.train_on_batch(X, Y)
 
 
 def test_no_checkpoint_is_written_over_a_good_one(tmp_path):
@@ -128,9 +209,10 @@ def test_no_checkpoint_is_written_over_a_good_one(tmp_path):
     model.save(path)
     good = path.read_bytes()
     keep = pt.callbacks.ModelCheckpoint(str(path), save_freq=1)
-    with pytest.raises(TrainingError, match="these values are not finite"):
+    with pytest.raises(TrainingError, match="would make"):
         model.fit(POSITIVE, NEGATIVE, batch_size=8, callbacks=[keep], verbose=0)
     assert path.read_bytes() == good
+    model.weights["first/kernel"] = np.full((8, 4), np.inf)
     with pytest.warns(RuntimeWarning, match=r"bad\.h5 gets values that are not finite: the weight 'first/kernel'"):
         model.save(tmp_path / "bad.h5")
 

@@ -83,8 +83,6 @@ class Backend:
         is_asynchronous: whether a call of an executor returns before its step is done.
         can_precompile: whether `precompile` shortens the first run of a plan.
         preprocesses_in_step: whether a model's preprocessing is part of the step, rather than of the data loader.
-        checks_gradients: whether a training step checks that its gradients are finite before it applies them; where a
-            launch for each of them would take too long, the weights alone are checked, every few steps.
         checks_indices: whether its executors refuse a run that reads an index outside of its bounds.
     """
 
@@ -98,7 +96,6 @@ class Backend:
     is_asynchronous = False
     can_precompile = True
     preprocesses_in_step = False
-    checks_gradients = True
     checks_indices = True
 
     def __init__(

@@ -17,13 +17,16 @@ from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
 __all__ = [
-    "APPLY", "GUARD", "LOSS", "Buffer", "ExecutablePlan", "ExecutableStep", "IndexGuard", "PersistentTensor",
+    "APPLY", "GUARD", "LOSS", "OVERFLOWED", "Buffer", "ExecutablePlan", "ExecutableStep", "IndexGuard",
+    "PersistentTensor",
     "StepSpec",
 ]  # fmt: skip
 
-#: outputs that an executor may read: the loss; the same, but NaN where a gradient is not finite; whether the updates
+#: outputs that an executor may read: the loss; the same, but NaN where the step must not count; whether the updates
 #: count (without it they always do)
 LOSS, GUARD, APPLY = "loss", "guard", "apply"
+#: beside the outputs of a refused step: the names of the guarded states that would not have been finite
+OVERFLOWED = "overflowed"
 #: a step without its arrays: the op, the specs of its inputs and outputs, its attributes
 StepSpec = tuple[Op, tuple[Spec, ...], tuple[Spec, ...], Mapping[str, Any]]
 
@@ -106,7 +109,10 @@ class ExecutablePlan:
             the states in ``dependencies`` has changed.
         state_copies: states that take the value of a buffer when the run ends.
         written_states: all states that a run changes.
-        guarded_states: of these, those that stay as they are in a run whose updates do not count.
+        guarded_states: of these, those that stay as they are in a run whose updates do not count, and that must stay
+            finite: trained weights and the slots of optimizers.
+        has_bounded_updates: whether the updates of guarded states are finite as long as all that they read is moderate
+            (see `watching.py`).
         arena_bytes, persistent_bytes: the sizes of the two memories.
     """
 
@@ -118,6 +124,7 @@ class ExecutablePlan:
     state_copies: tuple[tuple[str, Buffer], ...]
     written_states: frozenset[str]
     guarded_states: frozenset[str]
+    has_bounded_updates: bool
     arena_bytes: int
     persistent_bytes: int
     persistent_tensors: tuple[PersistentTensor, ...]

@@ -15,6 +15,7 @@ import numpy as np
 
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import ExecutablePlan
+from prototorch.engine.backends.guarded_updates import GuardedUpdates
 from prototorch.engine.backends.index_guard import raise_index_error
 from prototorch.engine.backends.registry import KernelFn
 from prototorch.errors import ShapeError
@@ -80,6 +81,12 @@ class StateBinding(Protocol):
     def persistent(self, offset: int, nbytes: int) -> np.ndarray:
         """The bytes of the persistent tensor at this offset; several executors may share them."""
 
+    def largest(self, names: frozenset[str]) -> float | None:
+        """The largest magnitude in these states, where it is known and nothing else has changed them; else None."""
+
+    def set_largest(self, names: frozenset[str], value: float | None) -> None:
+        """Called after a run that has changed these states, with their largest magnitude; None: it is not known."""
+
     def begin_run(self) -> None:
         """Called before a run changes any state."""
 
@@ -142,6 +149,12 @@ class _UntrackedStates:
             self._memory = self._allocate(self._plan.persistent_bytes)
         return self._memory[offset : offset + nbytes]
 
+    def largest(self, names: frozenset[str]) -> float | None:
+        return None
+
+    def set_largest(self, names: frozenset[str], value: float | None) -> None:
+        """Nothing is tracked."""
+
     def begin_run(self) -> None:
         """Nothing is tracked."""
 
@@ -202,6 +215,7 @@ class HostExecutor:
         self._inputs = {name: backend.empty(spec) for name, spec in plan.inputs.items()}
         self._buffers = BufferArrays(backend, self._arena, self._inputs, self._states.array, self._states.persistent)
         kernels = [backend.prepare(*signature) for signature in plan.signatures()]
+        self._guarded_updates = GuardedUpdates.of(plan, kernels, self._states)
         steps: list[BoundStep] = []
         first_update = None
         for i, iteration in plan.schedule:
@@ -225,6 +239,8 @@ class HostExecutor:
         self._outputs = {name: self._buffers.array(b) for name, b in plan.outputs.items()}
         index_guard = plan.index_guard
         self._num_outside = None if index_guard is None else self._buffers.array(index_guard.count)
+        if self._guarded_updates is not None:
+            self._guarded_updates.bind(self._buffers, self._copies)
 
     @staticmethod
     def _guard_end(plan: ExecutablePlan) -> int:
@@ -246,8 +262,9 @@ class HostExecutor:
         """See `Executor.__call__`.
 
         ``guard`` is called with the outputs before the updates; where it raises, the run ends there and weights stay as
-        they were. The outputs that it reads belong to the forward pass. Raises IndexRangeError for an index outside of
-        its bounds; no state has been changed.
+        they were. The outputs that it reads belong to the forward pass. It is called again where a guarded state would
+        not be finite, see `GuardedUpdates.run`; without a guard, states are written as they come. Raises
+        IndexRangeError for an index outside of its bounds; no state has been changed.
         """
         for name, target in self._inputs.items():
             source = inputs[name]
@@ -260,8 +277,6 @@ class HostExecutor:
         else:
             with self.backend.run_context():
                 self._run(guard)
-        for state, new in self._copies:
-            state[...] = new
         return self._outputs
 
     def _run(self, guard: LossGuard | None) -> None:
@@ -269,6 +284,8 @@ class HostExecutor:
             for call in self._setup:
                 call()
             self._states.finish_setup()
+        if self._guarded_updates is not None:
+            self._guarded_updates.begin_run()
         for call in self._before_guard:
             call()
         if self._num_outside is not None and self._num_outside:
@@ -277,8 +294,15 @@ class HostExecutor:
             call()
         if guard is not None:
             guard(self._outputs)
+            if self._guarded_updates is not None:
+                self._guarded_updates.run(self._updates, guard, self._outputs)
+                return
+        elif self._guarded_updates is not None:
+            self._guarded_updates.forget()
         for call in self._updates:
             call()
+        for state, new in self._copies:
+            state[...] = new
 
     def synchronize(self, guard: LossGuard) -> None:
         """See `Executor.synchronize`: a run is done when its call returns."""

@@ -176,7 +176,7 @@ class NativeBackend(Backend):
             array = ins[operand]
             stand_in = np.empty_like(array)
             own = cast(NativeKernel, run).bind((*ins[:operand], stand_in, *ins[operand + 1 :]), outs)
-            words = [word for task in own for word in task.arguments]
+            words = [word for task in own for word in task.words]
             matches = [i for i, word in enumerate(words) if word == stand_in.ctypes.data]
             if len(matches) != 1:
                 return super().link_rebindable(steps, operand)

@@ -23,6 +23,7 @@ from typing import Any
 from llvmlite import ir
 
 from prototorch.engine.backends.cpu.native.cpu_features import vector_lanes
+from prototorch.engine.backends.cpu.native.ir_magnitude import StoredMagnitudes
 from prototorch.engine.backends.cpu.native.ir_memory import MutableNum, Pointer
 from prototorch.engine.backends.cpu.native.ir_values import (
     ADDRESS,
@@ -59,9 +60,13 @@ __all__ = [
 
 
 class KernelBuilder:
-    """Builds the IR of one kernel. ``lanes`` is the number of float32 elements of the machine's vectors."""
+    """Builds the IR of one kernel. ``lanes`` is the number of float32 elements of the machine's vectors.
 
-    def __init__(self, name: str):
+    is_watched: whether the kernel finds the largest magnitude that it stores into watched arrays (see
+    `ir_magnitude.py`).
+    """
+
+    def __init__(self, name: str, is_watched: bool = False):
         self.name = name
         self.lanes = vector_lanes("float32")
         self.module = ir.Module(name)
@@ -75,12 +80,15 @@ class KernelBuilder:
         self._entry_values: dict[int, Any] = {}  # values defined in the entry block, by identity
         self._hoisted: dict[Any, Any] = {}  # hoisted values, by operation and operands
         self._arguments = Pointer(self, words, "int64")
+        self.magnitudes = StoredMagnitudes(self) if is_watched else None
         self.first, self.last = Int64(self, first), Int64(self, last)
         #: scratch memory of this thread, and of all threads together; see `Code.local` and `Code.shared`
         self.local, self.shared = Pointer(self, local), Pointer(self, shared)
 
     def finish(self) -> str:
         """The IR as text."""
+        if self.magnitudes is not None:
+            self.magnitudes.finish()
         self.b.ret_void()
         return str(self.module)
 
@@ -94,7 +102,8 @@ class KernelBuilder:
     def pointer(self, index: int, dtype: str = "float32", nontemporal: bool = False) -> Pointer:
         """An array argument."""
         with self.entry_block():
-            return Pointer(self, self.b.inttoptr(self._arguments.load(index).v, ADDRESS), dtype, nontemporal)
+            v = self.b.inttoptr(self._arguments.load(index).v, ADDRESS)
+            return Pointer(self, v, dtype, nontemporal, frozenset((index,)))
 
     def word(self, value: Any) -> Any:
         """A Python int or an Int as LLVM's value."""
@@ -281,7 +290,7 @@ class KernelBuilder:
 
     def select_pointer(self, condition: Num, a: Pointer, b: Pointer) -> Pointer:
         """The address a where the condition holds, else b."""
-        return Pointer(self, self.b.select(condition.v, a.v, b.v), a.dtype)
+        return Pointer(self, self.b.select(condition.v, a.v, b.v), a.dtype, arguments=a.arguments | b.arguments)
 
     def insert_lane(self, vector: Num, value: Num, lane: int) -> Num:
         """A vector with one lane replaced."""

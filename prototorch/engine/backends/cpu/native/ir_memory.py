@@ -13,24 +13,33 @@ __all__ = ["MutableNum", "Pointer"]
 
 class Pointer:
     """An address of elements of a type; indices count elements. To one that ``streams`` whole vectors are written past
-    the caches, and must go to addresses that are multiples of their size (see `streams.py`)."""
+    the caches, and must go to addresses that are multiples of their size (see `nontemporal.py`).
 
-    __slots__ = ("dtype", "k", "nontemporal", "v")
+    ``arguments`` are the numbers of the kernel's arguments in whose arrays it may lie: none for scratch memory.
+    """
 
-    def __init__(self, k: Builder, v: Any, dtype: str = "float32", nontemporal: bool = False):
-        self.k, self.v, self.dtype, self.nontemporal = k, v, dtype, nontemporal
+    __slots__ = ("arguments", "dtype", "k", "nontemporal", "v")
+
+    def __init__(
+        self,
+        k: Builder,
+        v: Any,
+        dtype: str = "float32",
+        nontemporal: bool = False,
+        arguments: frozenset[int] = frozenset(),
+    ):
+        self.k, self.v, self.dtype, self.nontemporal, self.arguments = k, v, dtype, nontemporal, arguments
 
     def __add__(self, count: Any) -> Pointer:
         if isinstance(count, int) and count == 0:
             return self
         kind = I8 if self.dtype == "bool" else TYPES[self.dtype]
-        return Pointer(
-            self.k, self.k.b.gep(self.v, [self.k.word(count)], source_etype=kind), self.dtype, self.nontemporal
-        )
+        v = self.k.b.gep(self.v, [self.k.word(count)], source_etype=kind)
+        return Pointer(self.k, v, self.dtype, self.nontemporal, self.arguments)
 
     def as_type(self, dtype: str) -> Pointer:
         """The same address seen as elements of another type."""
-        return Pointer(self.k, self.v, dtype)
+        return Pointer(self.k, self.v, dtype, arguments=self.arguments)
 
     def load(self, index: Any = 0, lanes: int = 1, mask: Num | None = None, invariant: bool = False) -> Num:
         """One element, or a vector of neighbours; masked-out lanes are 0 and not read. ``invariant``:
@@ -58,6 +67,8 @@ class Pointer:
         k, at = self.k, self + index
         stored_dtype = "uint8" if self.dtype == "bool" else self.dtype
         value = k.num(value, stored_dtype).cast(stored_dtype)
+        if k.magnitudes is not None:
+            k.magnitudes.add(value, self.arguments, mask)
         if mask is None:
             result = k.b.store(value.v, at.v)
             stream = self.nontemporal and value.lanes > 1

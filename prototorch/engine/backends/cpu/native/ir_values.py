@@ -33,6 +33,7 @@ class Builder(Protocol):
 
     b: Any
     module: Any
+    magnitudes: Any
 
     def word(self, value: Any) -> Any: ...
     def num(self, value: Any, dtype: str = "float32") -> Num: ...

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.engine.backends.cpu.native.ir_builder import KernelBuilder, UnsupportedError
+from prototorch.engine.backends.cpu.native.ir_magnitude import MAX_WATCHED
 from prototorch.engine.backends.cpu.native.jit import CompileRequest, is_compiled, load_or_compile
 from prototorch.engine.backends.cpu.native.thread_pool import ParallelTask, TaskProgram
 from prototorch.engine.backends.registry import kernel
@@ -29,22 +30,29 @@ from prototorch.spec import Spec
 
 CHANNELS_LAST = "channels_last"
 Addresses = Sequence[int]
+_WATCHED_DTYPES = ("float32", "float64")
 BindFn = Callable[[Addresses, Addresses], list[ParallelTask]]
 
 
 class KernelCode:
     """The code of a kernel: the body that emits it, and its parameters. It is compiled when its address is first
-    needed."""
+    needed. ``is_watched``: it finds the largest magnitude that it stores (see `ir_magnitude.py`)."""
 
-    def __init__(self, body: Callable[..., None], params: tuple[Any, ...]):
-        self.body, self.params = body, params
+    def __init__(self, body: Callable[..., None], params: tuple[Any, ...], is_watched: bool = False):
+        self.body, self.params, self.is_watched = body, params, is_watched
         self.name = f"{body.__module__.rsplit('.', 1)[-1]}_{body.__name__.strip('_')}"
         self._address = 0
         self._request: CompileRequest | None = None
+        self._watching_code: KernelCode | None = None
 
     @property
     def address(self) -> int:
-        """The address of the machine code; 0 inside `collect_codes` where it is not compiled yet."""
+        """The address of the machine code, inside `_watched_codes` of the watched kernel; 0 inside `collect_codes`
+        where it is not compiled yet."""
+        if _collector.is_watched and not self.is_watched:
+            if self._watching_code is None:
+                self._watching_code = KernelCode(self.body, self.params, is_watched=True)
+            return self._watching_code.address
         if not self._address:
             if _collector.codes is not None:
                 _collector.codes.append(self)
@@ -57,7 +65,7 @@ class KernelCode:
         """The request to compile it (no `cached_property`: a fork may find its lock held by another thread)."""
         if self._request is None:
             module = self.body.__module__
-            params = (module, self.body.__qualname__, self.params)
+            params = (module, self.body.__qualname__, self.params, *(("watched",) if self.is_watched else ()))
             self._request = CompileRequest(self.name, params, self.emit, module)
         return self._request
 
@@ -68,13 +76,14 @@ class KernelCode:
 
     def emit(self, name: str) -> KernelBuilder:
         """The IR. Raises UnsupportedError where the body cannot emit it."""
-        k = KernelBuilder(name)
+        k = KernelBuilder(name, self.is_watched)
         self.body(k, *self.params)
         return k
 
 
 class _CodeCollector(threading.local):
     codes: list[KernelCode] | None = None
+    is_watched = False
 
 
 _collector = _CodeCollector()
@@ -90,6 +99,16 @@ def collect_codes() -> Iterator[list[KernelCode]]:
         yield codes
     finally:
         _collector.codes = None
+
+
+@contextmanager
+def _watched_codes() -> Iterator[None]:
+    """Inside, the addresses of codes are those of the watched kernels."""
+    _collector.is_watched = True
+    try:
+        yield
+    finally:
+        _collector.is_watched = False
 
 
 def kernel_code(body: Callable[..., None], *params: Any) -> KernelCode:
@@ -114,39 +133,68 @@ class NativeKernel:
     """A prepared native kernel."""
 
     def __init__(self, tasks: TaskList, ins: tuple[Spec, ...], outs: tuple[Spec, ...], family: str):
-        self._tasks, self.ins, self._outs = tasks, ins, outs
+        self.tasks, self.ins, self.outs = tasks, ins, outs
         self.family = tasks.family or family
 
     def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[ParallelTask]:
         """The tasks that fill the outputs. Raises ValueError where an array's memory does not have its spec's
         layout."""
-        for array, spec in zip((*inputs, *outputs), (*self.ins, *self._outs), strict=True):
+        for array, spec in zip((*inputs, *outputs), (*self.ins, *self.outs), strict=True):
             if not matches_layout(array, spec):
                 raise ValueError(f"an array of shape {array.shape} and strides {array.strides} for {spec}")
-        return self._tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
+        return self.tasks.bind([a.ctypes.data for a in inputs], [a.ctypes.data for a in outputs])
 
     def enumerate_variants(self) -> list[ParallelTask]:
         """The tasks for arrays that are aligned and for arrays that are not, so that all code a binding may choose is
         collected. They must not be run."""
         tasks: list[ParallelTask] = []
         for step in (64, 12):
-            addresses = [step * (i + 1) for i in range(len(self.ins) + len(self._outs))]
-            tasks += self._tasks.bind(addresses[: len(self.ins)], addresses[len(self.ins) :])
+            addresses = [step * (i + 1) for i in range(len(self.ins) + len(self.outs))]
+            tasks += self.tasks.bind(addresses[: len(self.ins)], addresses[len(self.ins) :])
         return tasks
+
+    def with_watch(self, outputs: Sequence[int], maximum: np.ndarray) -> WatchedKernel | None:
+        """The kernel that also takes the largest magnitude of these outputs into ``maximum``, see
+        `engine.backends.watching`; None where it cannot."""
+        fits = len(outputs) <= MAX_WATCHED and all(self.outs[i].dtype in _WATCHED_DTYPES for i in outputs)
+        return WatchedKernel(self, tuple(outputs), maximum) if fits else None
 
     def make_program(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> TaskProgram:
         """The tasks as a program that can be run."""
-        return TaskProgram(self.bind(inputs, outputs), (inputs, outputs, self._tasks.keep_alive))
+        return TaskProgram(self.bind(inputs, outputs), (inputs, outputs, self.tasks.keep_alive))
 
     def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         sources = [a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(inputs, self.ins, strict=True)]
-        results = [
-            a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(outputs, self._outs, strict=True)
-        ]
+        results = [a if matches_layout(a, s) else copy_to_layout(a, s) for a, s in zip(outputs, self.outs, strict=True)]
         self.make_program(sources, results)()
         for target, source in zip(outputs, results, strict=True):
             if target is not source:
                 target[...] = source
+
+
+class WatchedKernel(NativeKernel):
+    """A native kernel that finds the largest magnitude among the elements of some of its outputs.
+
+    maximum: int64[1]; it takes the bits of the largest, as of a float32, where these are larger than what it holds.
+    """
+
+    def __init__(self, kernel: NativeKernel, outputs: tuple[int, ...], maximum: np.ndarray):
+        super().__init__(kernel.tasks, kernel.ins, kernel.outs, kernel.family)
+        self._watched_outputs, self._maximum = outputs, maximum
+        self._records: list[np.ndarray] = []
+
+    def bind(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[ParallelTask]:
+        record = np.zeros(1 + 2 * MAX_WATCHED, np.int64)
+        record[0] = self._maximum.ctypes.data
+        for place, index in enumerate(self._watched_outputs):
+            record[1 + 2 * place : 3 + 2 * place] = outputs[index].ctypes.data, self.outs[index].nbytes
+        self._records.append(record)
+        with _watched_codes():
+            return [task._replace(watch=record.ctypes.data) for task in super().bind(inputs, outputs)]
+
+    def enumerate_variants(self) -> list[ParallelTask]:
+        with _watched_codes():
+            return super().enumerate_variants()
 
 
 def matches_layout(array: Any, spec: Spec) -> bool:

@@ -61,6 +61,7 @@ class ParallelTask(NamedTuple):
         grain_size: the iterations of a piece.
         local_bytes: scratch memory of each thread.
         shared_bytes: scratch memory of all threads together.
+        watch: the word before the arguments of a watched kernel, see `ir_magnitude.py`; 0: it is none.
     """
 
     code: int
@@ -69,6 +70,12 @@ class ParallelTask(NamedTuple):
     grain_size: int = 1
     local_bytes: int = 0
     shared_bytes: int = 0
+    watch: int = 0
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The words in memory: the arguments, behind the word of a watched kernel."""
+        return (self.watch, *self.arguments) if self.watch else self.arguments
 
 
 class _PoolFunctions(NamedTuple):
@@ -179,11 +186,12 @@ class TaskProgram:
         self.local = max((t.local_bytes for t in tasks), default=0)
         self.shared = max((t.shared_bytes for t in tasks), default=0)
         self._keep_alive = keep_alive
-        words = [w for t in tasks for w in t.arguments]
+        words = [w for t in tasks for w in t.words]
         self.arguments = np.array(words, np.int64) if words else np.zeros(1, np.int64)
         at = self.arguments.ctypes.data
         records: list[tuple[int, ...]] = []
         for task in tasks:
+            at += 8 * (len(task.words) - len(task.arguments))
             grain = max(task.grain_size, 1)
             for first in range(0, task.iterations, grain * MAX_PIECES) if task.iterations > 0 else (0,):
                 end = min(first + grain * MAX_PIECES, task.iterations)
