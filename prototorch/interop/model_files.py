@@ -14,9 +14,9 @@ from prototorch.interop.weight_sets.assign_to_model import assign_set
 from prototorch.interop.weight_sets.opening import OpenedWeights, find_owner, open_weights
 from prototorch.interop.writers import write_model
 from prototorch.model.foreign_files import ModelWriter, WeightReader
-from prototorch.model.loading.assign.assign_arrays import assign_match
-from prototorch.model.loading.assign.report import check_match, load_report
-from prototorch.model.loading.names.match import Match, match_weights
+from prototorch.model.loading.assign.checked import assign_match
+from prototorch.model.loading.layout.laid_out import check_match, load_report
+from prototorch.model.loading.names.named_arrays import Match, match_weights
 from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights
 

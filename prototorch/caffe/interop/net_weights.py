@@ -10,11 +10,11 @@ import numpy as np
 from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import WeightsError
-from prototorch.model.loading.assign.assign_arrays import assign_match
-from prototorch.model.loading.assign.report import load_report
+from prototorch.model.loading.assign.checked import assign_match
+from prototorch.model.loading.layout.laid_out import load_report
 from prototorch.model.loading.layout.pairing import Assignment, Mismatch, fitted_transform
 from prototorch.model.loading.layout.transforms import Chain, IgnoredArray, ReshapeArray
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.weight_file import StoredLayer, WeightFile
 
 __all__ = ["copy_weights", "layer_blobs", "match_caffe_net"]

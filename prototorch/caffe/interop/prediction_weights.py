@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.interop.net_weights import match_caffe_net
 from prototorch.errors import ModelWarning, warn_user
-from prototorch.model.loading.assign.assign_arrays import assign_match
-from prototorch.model.loading.assign.report import check_match
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.assign.checked import assign_match
+from prototorch.model.loading.layout.laid_out import check_match
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.read.read_file import read_weights
 
 __all__ = ["PredictionWeights", "match_prediction_net", "match_weights"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from prototorch.model.loading.names.file_layers import split_name
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.file_layers import split_name
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.rules_file import format_rules
 
 __all__ = ["rules_text"]

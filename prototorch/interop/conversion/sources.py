@@ -18,8 +18,8 @@ from prototorch.interop.importers import find_importer
 from prototorch.interop.text_generation import NamePolicy, generate_text
 from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.model.load import check_text_file, find_model_file, is_saved, load_model, make_model
-from prototorch.model.loading.assign.report import load_report
-from prototorch.model.loading.names.match import Match, match_weights
+from prototorch.model.loading.layout.laid_out import load_report
+from prototorch.model.loading.names.named_arrays import Match, match_weights
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.model import Model

@@ -9,8 +9,8 @@ import numpy as np
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.interop.weight_sets.registry import sets_of_net
+from prototorch.model.loading.file_layers import Parts, split_name
 from prototorch.model.loading.layout.layout_table import NotExpressibleError, layout_table
-from prototorch.model.loading.names.file_layers import Parts, split_name
 from prototorch.model.loading.names.renaming import Renaming
 from prototorch.model.name_rules import MapRule, Rules
 

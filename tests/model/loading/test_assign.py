@@ -9,10 +9,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from prototorch.errors import ModelFileError
-from prototorch.model.loading.assign.assign_arrays import assign_match
+from prototorch.model.loading.assign.checked import assign_match
 from prototorch.model.loading.layout.pairing import Assignment
 from prototorch.model.loading.layout.transforms import Transform, TransposeArray
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
@@ -73,7 +73,7 @@ def test_small_arrays_are_read_once_and_large_ones_are_not_held(monkeypatch: pyt
 
         return read
 
-    monkeypatch.setattr("prototorch.model.loading.assign.assign_arrays._HELD_BYTES", 5000)
+    monkeypatch.setattr("prototorch.model.loading.assign.checked._HELD_BYTES", 5000)
     arrays = {name: StoredArray((1000,), "float32", reader(name)) for name in ("a", "b")}
     weights = {name: np.zeros(1000, np.float32) for name in ("a", "b")}
     assign_match(_match(_file(arrays), a=("a", Transform()), b=("b", Transform())), weights)

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import prototorch as pt
 from prototorch.errors import ModelFileError, UsageError, WeightsError
 from prototorch.model.load import model_from_text
-from prototorch.model.loading.names.match import match_weights
+from prototorch.model.loading.names.named_arrays import match_weights
 
 TEXT = """
 name: "net"

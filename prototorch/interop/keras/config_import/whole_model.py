@@ -24,7 +24,7 @@ from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
 from prototorch.interop.keras.config_import.site import Site
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
-from prototorch.model.loading.names.match import match_weights
+from prototorch.model.loading.names.named_arrays import match_weights
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import MapRule, Rules

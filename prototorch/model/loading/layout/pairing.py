@@ -16,7 +16,7 @@ from prototorch.model.loading.layout.transforms import (
     Transform,
     TransformError,
 )
-from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
 __all__ = ["Assignment", "Mismatch", "Pairing", "fitted_transform", "pair_layer"]

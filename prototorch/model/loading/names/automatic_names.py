@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from prototorch.model.loading.layout.pairing import Pairing
 from prototorch.model.loading.names.by_name import NameMatch
-from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.text.case_conversion import snake_case
 

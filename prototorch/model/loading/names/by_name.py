@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from prototorch.errors import WeightsError
+from prototorch.model.loading.file_layers import FileNames, Parts, split_name
 from prototorch.model.loading.layout.layout_table import LayoutTable
 from prototorch.model.loading.layout.pairing import Pairing, pair_layer
-from prototorch.model.loading.names.file_layers import FileNames, Parts, split_name
-from prototorch.model.loading.names.net_layers import NetLayer
 from prototorch.model.loading.names.renaming import Renaming
+from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["NameMatch", "match_names"]

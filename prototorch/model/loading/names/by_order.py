@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prototorch.model.loading.file_layers import FileLayer, Parts, find_file_layers, split_name
 from prototorch.model.loading.layout.layout_table import LayoutTable
 from prototorch.model.loading.layout.pairing import Pairing, pair_layer
-from prototorch.model.loading.names.file_layers import FileLayer, Parts, find_file_layers, split_name
-from prototorch.model.loading.names.net_layers import NetLayer
+from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["OrderMatch", "match_class_order", "match_order"]

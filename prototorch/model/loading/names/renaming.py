@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from prototorch.errors import UsageError
-from prototorch.model.loading.names.file_layers import Parts, split_name
+from prototorch.model.loading.file_layers import Parts, split_name
 from prototorch.model.name_rules import MapRule, Rules
 
 __all__ = ["Renaming"]

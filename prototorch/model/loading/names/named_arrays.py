@@ -10,6 +10,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.graph.net import Net
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.model.loading.file_layers import split_name
 from prototorch.model.loading.layout.data_format import data_format_note, with_data_format
 from prototorch.model.loading.layout.layout_table import LayoutTable
 from prototorch.model.loading.layout.pairing import Assignment, Mismatch, Pairing
@@ -17,9 +18,8 @@ from prototorch.model.loading.layout.systems import candidate_tables, choose_tab
 from prototorch.model.loading.names.automatic_names import drop_automatic_names
 from prototorch.model.loading.names.by_name import NameMatch, match_names
 from prototorch.model.loading.names.by_order import OrderMatch, match_class_order, match_order
-from prototorch.model.loading.names.file_layers import split_name
-from prototorch.model.loading.names.net_layers import NetLayer, find_net_layers
 from prototorch.model.loading.names.renaming import Renaming
+from prototorch.model.loading.net_layers import NetLayer, find_net_layers
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.patterns import check_patterns, includes, matches_below
@@ -120,7 +120,7 @@ def match_weights(
     by_order: take the pairs by order, kind and shape, not by name. except_: patterns of weights of the net that keep
     their values.
 
-    What does not match is part of the result; `prototorch.model.loading.assign.report` makes errors and texts of it.
+    What does not match is part of the result; `prototorch.model.loading.layout.laid_out` makes errors and texts of it.
     Raises WeightsError where the file is ambiguous, UsageError for wrong rules.
     """
     tables = candidate_tables(file, system)

@@ -7,10 +7,10 @@ from math import prod
 
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import WeightsError
+from prototorch.model.loading.file_layers import split_name
 from prototorch.model.loading.layout.pairing import Mismatch
 from prototorch.model.loading.names.by_order import OrderMatch
-from prototorch.model.loading.names.file_layers import split_name
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["check_match", "load_report"]

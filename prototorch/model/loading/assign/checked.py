@@ -12,7 +12,7 @@ from prototorch.engine.backends.cpu.worker_pool import parallel_for
 from prototorch.errors import ModelFileError
 from prototorch.model.loading.layout.pairing import Assignment
 from prototorch.model.loading.layout.transforms import TransformError
-from prototorch.model.loading.names.match import Match
+from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["assign_match"]
