@@ -82,8 +82,13 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.train.on_batch",),
     # ---- the Keras-like face
     ("prototorch.model.keras_hints", "prototorch.model.name_rules"),
-    # a file's way into the weights: read, names, layout, assign
-    ("prototorch.model.loading",),
+    # a file's way into the weights: read, names, layout, assign; each knows the next alone
+    ("prototorch.model.weights_block", "prototorch.model.loading.weight_file"),
+    ("prototorch.model.loading.layout.transforms",), ("prototorch.model.loading.layout.layout_table",),
+    ("prototorch.model.loading.net_layers", "prototorch.model.loading.file_layers"),
+    ("prototorch.model.loading.assign",),
+    ("prototorch.model.loading.layout",),
+    ("prototorch.model.loading.names",), ("prototorch.model.loading.read",),
     ("prototorch.model",),
     ("prototorch.model.model",),
     ("prototorch.model.sequential",),

@@ -125,11 +125,6 @@ ENTRIES = {
             'random': (('RandomUniform', {'aliases': ('uniform',)}), ('RandomNormal', {'aliases': ('normal',)}), ('SparseNormal', {}), ('PositiveUnitBall', {}), ('TruncatedNormal', {}), ('VarianceScaling', {}), ('GlorotUniform', {'aliases': ('xavier_uniform',)}), ('GlorotNormal', {'aliases': ('xavier_normal',)}), ('HeUniform', {'aliases': ('kaiming_uniform',)}), ('HeNormal', {'aliases': ('kaiming_normal',)}), ('LecunUniform', {}), ('LecunNormal', {}), ('Orthogonal', {'aliases': ('OrthogonalInitializer',)})),
         },
     },
-    'WeightReader': {
-        'interop': {
-            'model_files': (('READER', {}),),
-        },
-    },
     'ModelWriter': {
         'interop': {
             'model_files': (('WRITER', {}),),
@@ -162,6 +157,16 @@ ENTRIES = {
             'pooling_norm': (('ROWS', {'system': 'torch'}),),
             'recurrent': (('ROWS', {'system': 'torch'}),),
             'shapes': (('ROWS', {'system': 'torch'}),),
+        },
+    },
+    'SourceOpener': {
+        'interop/weight_sets': {
+            'opening': (('OPENER', {}),),
+        },
+    },
+    'OwnerFinder': {
+        'interop/weight_sets': {
+            'opening': (('OWNER', {}),),
         },
     },
     'layer': {
@@ -354,9 +359,11 @@ BASES = {
     'prototorch.metrics.f_score': {'_FScore': 'metric'},
     'prototorch.metrics.loss_metric': {'LossAsMetric': 'metric'},
     'prototorch.metrics.precision_recall': {'_ThresholdMetric': 'metric'},
-    'prototorch.model.foreign_files': {'WeightReader': 'WeightReader', 'ModelWriter': 'ModelWriter'},
+    'prototorch.model.foreign_files': {'ModelWriter': 'ModelWriter'},
+    'prototorch.model.loading.layout.laid_out': {'OwnerFinder': 'OwnerFinder'},
     'prototorch.model.loading.layout.layout_table': {'LayoutTable': 'LayoutTable', '_OwnLayouts': 'LayoutTable'},
     'prototorch.model.loading.read.file_format': {'Format': 'Format'},
+    'prototorch.model.loading.read.source': {'SourceOpener': 'SourceOpener'},
     'prototorch.optim.adam_variants': {'_TwoMoments': 'optim'},
     'prototorch.optim.formula_optimizer': {'FormulaOptimizer': 'optim'},
     'prototorch.optim.optimizer': {'Optimizer': 'optim'},
@@ -392,12 +399,13 @@ FILES = {
     'interop/importers': ('__init__', 'keras_file', 'model_format', 'onnx_file'),
     'interop/keras': ('__init__', 'config_json', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weights_file'),
     'interop/readers': ('__init__', 'foreign_hdf5_file', 'hdf5_variant', 'keras_hdf5', 'keras_shards', 'keras_zip', 'nnabla_archive', 'numpy_file', 'onnx_file', 'safetensors_file', 'sharded_index', 'torch_container', 'torch_legacy', 'torch_objects', 'torch_pickle', 'torch_state_dict', 'torch_zip', 'unsupported_files'),
+    'interop/weight_sets': ('__init__', 'declaration', 'model_matching', 'opening', 'registry'),
     'interop/writers': ('__init__', 'keras_files', 'keras_legacy', 'keras_model', 'keras_weights', 'npz_file', 'onnx_file', 'output_format', 'safetensors_file', 'system_arrays', 'torch_file', 'torch_module'),
     'layers': ('__init__', 'activation', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),
-    'model/loading/layout': ('__init__', 'data_format', 'laid_out', 'layout_table', 'pairing', 'systems', 'transforms'),
-    'model/loading/read': ('__init__', 'file_format', 'read_file', 'saved_model_file'),
+    'model/loading/layout': ('__init__', 'data_format', 'laid_out', 'layout_table', 'order_match', 'pairing', 'systems', 'transforms'),
+    'model/loading/read': ('__init__', 'file_format', 'read_file', 'saved_model_file', 'source'),
     'optim': ('__init__', 'adam', 'adam_variants', 'formula', 'formula_optimizer', 'fused_update', 'lbfgs', 'line_search', 'mean_squares', 'optimizer', 'rprop_asgd', 'sgd', 'state_dict', 'swa_utils', 'traced_update'),
     'optim/lr_scheduler': ('__init__', 'base', 'combinations', 'curves', 'cycles', 'factors', 'plateau'),
     'optimizers': ('__init__', 'adam', 'base', 'rmsprop', 'sgd'),

@@ -27,7 +27,8 @@ from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.layers.base import Layer
 from prototorch.layers.layer_output import set_layer_model
-from prototorch.model.foreign_files import ModelToWrite, model_writer, weight_reader
+from prototorch.model import loading
+from prototorch.model.foreign_files import ModelToWrite, model_writer
 from prototorch.model.keras_hints import METHODS_WITHOUT_EFFECT
 from prototorch.model.rules_file import as_rules
 from prototorch.model.structure import (
@@ -48,8 +49,8 @@ from prototorch.model.structure import (
 from prototorch.model.weights import (
     create_weights,
     input_specs,
-    load_saved_weights,
     warn_of_states,
+    weight_specs,
     weights_of_file,
     write_weights,
 )
@@ -835,30 +836,25 @@ class Model:
         if isinstance(path, Weights) and (rules is not None or except_):
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
-        system, data_format = system or block.system, data_format or block.data_format
-        options = (block.rules, block.except_, block.digest, system, by_order, data_format)
-        if block.is_saved_file and not any(options):
-            return load_saved_weights(block, self.variables, self.weights, by_name, skip_mismatch)
-        matched = weight_reader().match(
-            block,
-            self.net,
-            self._weight_specs,
-            by_name=by_name,
-            skip_mismatch=skip_mismatch,
-            system=system,
-            by_order=by_order,
-            allow_download=allow_download,
-            data_format=data_format,
+        read = loading.CheckpointSource(block, system, data_format, allow_download).read(
+            self.net, check=not (by_name or skip_mismatch)
         )
-        if self._trainer is not None and matched.changes_preprocessing:
-            self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
-        net, notes, report = matched.assign(self.net, self.weights)
-        self.weight_origin = matched.origin
+        specs = self._weight_specs or weight_specs(self.net, self.variables)
+        names = read.names(self.net, specs, by_order=by_order, except_=block.except_)
+        checked = names.lay_out().check(by_name=by_name, skip_mismatch=skip_mismatch)
+        net, notes, published = self.net, "", read.published
+        if published is not None:
+            if self._trainer is not None:
+                self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
+            net, notes = published.take_over(net, block)
+        report = checked.assign(self.weights)
+        if not block.is_saved_file:  # which does not tell what its weights began with
+            self.weight_origin = {} if published is None else published.origin
         if notes:
             print(notes, file=sys.stderr)
         if net != self.net:
             self.set_preprocess(net.preprocess, net.class_names)
-        warn_of_loaded(self.variables, matched.path, slots=False)
+        warn_of_loaded(self.variables, checked.path, slots=False)
         return report
 
     @explain_arguments(aliases={"filepath": "path"})

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 
 import numpy as np
 
 from prototorch.engine.storage import checkpoint
-from prototorch.engine.storage.load_report import LoadReport
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, WeightsError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import NamedWeights, Variables, initial_value
 from prototorch.spec import Spec
-from prototorch.train.state_check import describe_states, non_finite_states, warn_of_loaded
+from prototorch.train.state_check import describe_states, non_finite_states
 
 __all__ = [
     "create_weights",
     "input_specs",
-    "load_saved_weights",
     "warn_of_states",
+    "weight_specs",
     "weights_of_file",
     "write_weights",
 ]
@@ -68,7 +67,21 @@ def write_weights(current: NamedWeights, weights: Mapping[str, np.ndarray] | Seq
         if len(weights) != len(current):
             raise UsageError(f"the model has {len(current)} weights, got {len(weights)}")
         weights = dict(zip(current, weights, strict=True))
-    checkpoint.assign_weights(current, weights, source="the weights given", strict=True)
+    report = checkpoint.compare_weights(current, {name: np.asarray(array) for name, array in weights.items()})
+    if report.missing or report.unexpected or report.mismatched:
+        missing, unexpected = report.missing, report.unexpected
+        hint = did_you_mean(missing[0], unexpected) if missing and unexpected else ""
+        raise WeightsError(f"the weights given do not fit the model:\n{report.format('among those given')}{hint}")
+    for name in report.loaded:
+        current[name][...] = weights[name]
+
+
+def weight_specs(net: Net, variables: Variables) -> dict[str, WeightSpec]:
+    """The specs of a net's weights by name; where a file has determined sizes (`weights_of_file`), its arrays'."""
+    specs = dict(trace_net(net, 1).weights)
+    for name, array in (weights_of_file(net, variables) or {}).items():
+        specs[name] = replace(specs[name], spec=replace(specs[name].spec, shape=tuple(array.shape)))
+    return specs
 
 
 def warn_of_states(variables: Variables, path: str | PathLike[str]) -> None:
@@ -80,12 +93,3 @@ def warn_of_states(variables: Variables, path: str | PathLike[str]) -> None:
             RuntimeWarning,
             stacklevel=4,
         )
-
-
-def load_saved_weights(
-    block: Weights, variables: Variables, weights: NamedWeights, by_name: bool, skip_mismatch: bool
-) -> LoadReport:
-    """Read the weights of a file of `Model.save`. Raises WeightsError where names or shapes do not fit."""
-    report = checkpoint.load_weights_into(block.source, weights, by_name=by_name, skip_mismatch=skip_mismatch)
-    warn_of_loaded(variables, block.source, slots=False)
-    return report

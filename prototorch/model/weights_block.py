@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from prototorch.engine.storage.container import is_container
@@ -87,8 +88,14 @@ class Weights(Block):
         return os.path.dirname(span.path) or "." if span is not None and os.path.isfile(span.path) else None
 
     @property
+    def path(self) -> Path:
+        """The path that the source stands for, where it is one: beside the text that names it, else as it is."""
+        path = Path(self.source).expanduser()
+        if self.text_folder is not None and (beside := Path(self.text_folder) / path).exists():
+            return beside
+        return path
+
+    @property
     def is_saved_file(self) -> bool:
-        """Whether the source is the path of a file of `Model.save`, and of no set, and no text names it, which would be
-        relative to the text."""
-        is_path = self.text_folder is None and "://" not in self.source
-        return is_path and os.path.isfile(self.source) and is_container(self.source)
+        """Whether the source is the path of a file of `Model.save`, and of no set."""
+        return "://" not in self.source and os.path.isfile(self.path) and is_container(self.path)

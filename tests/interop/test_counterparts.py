@@ -18,7 +18,7 @@ from prototorch.interop.counterparts import row as rows_of_systems
 from prototorch.interop.counterparts.keras import row as rows_of_keras
 from prototorch.interop.counterparts.keras.row import KerasRow, keras_row, keras_rows
 from prototorch.interop.keras import vars_tree, weight_names
-from prototorch.interop.keras.config_import import import_config
+from prototorch.interop.keras.config_import.whole_model import import_config
 from prototorch.interop.keras.model_config import functional_config
 from prototorch.interop.keras.model_layers import keras_layers
 from prototorch.layers.base import Layer

@@ -10,17 +10,16 @@ import numpy as np
 from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
 from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import WeightsError
-from prototorch.model.loading.assign.checked import assign_match
-from prototorch.model.loading.layout.laid_out import load_report
-from prototorch.model.loading.layout.pairing import Assignment, Mismatch, fitted_transform
+from prototorch.model.loading.assign.checked import Assignment
+from prototorch.model.loading.layout.laid_out import LaidOutWeights
+from prototorch.model.loading.layout.pairing import Mismatch, fitted_transform
 from prototorch.model.loading.layout.transforms import Chain, IgnoredArray, ReshapeArray
-from prototorch.model.loading.names.named_arrays import Match
 from prototorch.model.loading.weight_file import StoredLayer, WeightFile
 
 __all__ = ["copy_weights", "layer_blobs", "match_caffe_net"]
 
 
-def match_caffe_net(net: CaffeNet, file: WeightFile) -> Match:
+def match_caffe_net(net: CaffeNet, file: WeightFile) -> LaidOutWeights:
     """Which blobs of a file of Caffe are which weights of a net: those of the layer of the same name, in their order.
 
     Shared weights are read where the file has them, last of their owner. Nothing has been read or changed yet.
@@ -58,7 +57,7 @@ def match_caffe_net(net: CaffeNet, file: WeightFile) -> Match:
         for name in names:
             missing.pop(name, None)
     unexpected = tuple(name for name in file.arrays if name not in used)
-    return Match(file, "caffe", tuple(assignments.values()), tuple(missing), unexpected, tuple(mismatched), {})
+    return LaidOutWeights(file, "caffe", tuple(assignments.values()), tuple(missing), unexpected, tuple(mismatched), {})
 
 
 def copy_weights(net: CaffeNet, weights: Mapping[str, Any], file: WeightFile) -> LoadReport:
@@ -83,8 +82,7 @@ def copy_weights(net: CaffeNet, weights: Mapping[str, Any], file: WeightFile) ->
         raise WeightsError(
             f"{file.path}: " + "; ".join(problems) + "; to begin these layers anew, rename them in the net"
         )
-    assign_match(match, weights)
-    return load_report(match)
+    return match.accept().assign(weights)
 
 
 def _first_of_each_name(net: CaffeNet) -> list[CaffeLayer]:

@@ -22,17 +22,16 @@ from prototorch.data.table_columns import TableColumns
 from prototorch.data.value_ranges import ValueRange
 from prototorch.engine.storage import container
 from prototorch.engine.storage.load_report import LoadReport
-from prototorch.errors import ModelFileError, UsageError, WeightsError, did_you_mean
+from prototorch.errors import ModelFileError, UsageError
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 
 __all__ = [
     "Checkpoint",
     "LoadReport",
-    "assign_weights",
     "check_ending",
+    "check_model_meta",
     "compare_weights",
     "load",
-    "load_weights_into",
     "save",
 ]
 
@@ -115,18 +114,7 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
     """
     contents = container.map_contents(path) if mapped else container.read(path)
     meta = contents.meta
-    if meta.get("kind") != "model" or "model_text" not in meta:
-        readers = {"compiled function": "load_compiled", "static graph": "Graph.load"}
-        reader = readers.get(str(meta.get("kind")))
-        hint = f": it is a {meta.get('kind')}, which prototorch.{reader} reads" if reader else ""
-        raise ModelFileError(f"{path}: a prototorch file, but not a saved model{hint}")
-    version = meta.get("format")
-    if not isinstance(version, int) or not isinstance(meta["model_text"], str):
-        raise ModelFileError(f"{path}: a saved model with an invalid format version or text")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT_VERSION})"
-        )
+    check_model_meta(path, meta)
     variables = {n: a for p, a in contents.arrays.items() if (n := _variable_of_path(p)) is not None}
     training = None
     if "training" in meta:
@@ -149,7 +137,23 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
             table = TableColumns.from_json(json.loads(str(meta["table_columns"])))
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{path}: its names of columns cannot be read: {error!s:.200}") from error
-    return Checkpoint(meta["model_text"], variables, training, input_ranges, table)
+    return Checkpoint(str(meta["model_text"]), variables, training, input_ranges, table)
+
+
+def check_model_meta(path: str | PathLike[str], meta: Mapping[str, Any]) -> None:
+    """Raise ModelFileError unless the scalars of a container are those of a saved model of a version that is read."""
+    if meta.get("kind") != "model" or "model_text" not in meta:
+        readers = {"compiled function": "load_compiled", "static graph": "Graph.load"}
+        reader = readers.get(str(meta.get("kind")))
+        hint = f": it is a {meta.get('kind')}, which prototorch.{reader} reads" if reader else ""
+        raise ModelFileError(f"{path}: a prototorch file, but not a saved model{hint}")
+    version = meta.get("format")
+    if not isinstance(version, int) or not isinstance(meta["model_text"], str):
+        raise ModelFileError(f"{path}: a saved model with an invalid format version or text")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path}: written by a newer prototorch (format {version}, this one reads {FORMAT_VERSION})"
+        )
 
 
 def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -> LoadReport:
@@ -165,53 +169,6 @@ def compare_weights(weights: Mapping[str, Any], new: Mapping[str, np.ndarray]) -
         tuple(n for n in new if n not in weights),
         mismatched,
     )
-
-
-def assign_weights(
-    weights: Mapping[str, Any],
-    new: Mapping[str, np.ndarray],
-    *,
-    by_name: bool = False,
-    skip_mismatch: bool = False,
-    source: str = "the weights",
-    strict: bool = False,
-) -> LoadReport:
-    """Copy new weights into ``weights``; after an error nothing has been copied.
-
-    by_name, skip_mismatch: as for `load_weights_into`.
-    source: the origin of the new weights, for messages.
-    strict: the caller has no such options, so messages do not mention them, nor a file.
-
-    Raises WeightsError as `load_weights_into`.
-    """
-    report = compare_weights(weights, {n: np.asarray(a) for n, a in new.items()})
-    where = "among those given" if strict else "in the file"
-    if not by_name and (report.missing or report.unexpected):
-        hint = did_you_mean(report.missing[0], report.unexpected) if report.missing and report.unexpected else ""
-        option = "" if strict else " (by_name=True loads those that do)"
-        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}{hint}")
-    if report.mismatched and not skip_mismatch:
-        option = "" if strict else " (skip_mismatch=True leaves these out)"
-        raise WeightsError(f"{source} do not fit the model{option}:\n{report.format(where)}")
-    if not report.loaded and (weights or new):
-        raise WeightsError(f"{source}: no weight of the model is there:\n{report}")
-    for name in report.loaded:
-        weights[name][...] = new[name]
-    return report
-
-
-def load_weights_into(
-    path: str | PathLike[str], weights: Mapping[str, Any], *, by_name: bool = False, skip_mismatch: bool = False
-) -> LoadReport:
-    """Copy the weights of a saved model into ``weights``.
-
-    By default names and shapes must match exactly. With ``by_name`` weights may be missing on either side, with
-    ``skip_mismatch`` shapes may differ; such weights are left unchanged. Raises WeightsError, with the whole report,
-    for other differences and ModelFileError for a damaged file.
-    """
-    saved = load(path, mapped=True)
-    new = {n: a for n, a in saved.arrays.items() if not n.startswith((SLOT_PREFIX, METRIC_PREFIX))}
-    return assign_weights(weights, new, by_name=by_name, skip_mismatch=skip_mismatch, source=f"the weights of {path}")
 
 
 def _path_of_variable(name: str) -> str:

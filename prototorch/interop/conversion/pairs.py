@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from prototorch.model.loading.file_layers import split_name
-from prototorch.model.loading.names.named_arrays import Match
+from prototorch.model.loading.layout.laid_out import LaidOutWeights
 from prototorch.model.rules_file import format_rules
 
 __all__ = ["rules_text"]
 
 
-def rules_text(match: Match) -> str:
+def rules_text(match: LaidOutWeights) -> str:
     """A rules file with the pairs of layers that were found: by name where names match, else by order and shape.
 
     What has no partner stands in comments behind it.
@@ -29,7 +29,7 @@ def rules_text(match: Match) -> str:
     return "".join(lines)
 
 
-def _layers(match: Match) -> dict[str, str]:
+def _layers(match: LaidOutWeights) -> dict[str, str]:
     """The layers of the file and of the net whose weights were found by name."""
     arrays: dict[str, list[tuple[str, ...]]] = {}
     for assignment in match.assignments:

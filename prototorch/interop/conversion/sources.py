@@ -16,11 +16,10 @@ from prototorch.graph.probe import trace_net
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers import find_importer
 from prototorch.interop.text_generation import NamePolicy, generate_text
-from prototorch.interop.weight_sets.opening import open_weights
 from prototorch.model.load import check_text_file, find_model_file, is_saved, load_model, make_model
-from prototorch.model.loading.layout.laid_out import load_report
-from prototorch.model.loading.names.named_arrays import Match, match_weights
+from prototorch.model.loading.layout.laid_out import LaidOutWeights
 from prototorch.model.loading.read.read_file import read_weights
+from prototorch.model.loading.read.source import CheckpointSource
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.model import Model
 from prototorch.model.name_rules import Rules
@@ -64,7 +63,7 @@ class ConversionSource:
     text: str | None = None
     has_weights: bool = True
     file: WeightFile | None = None
-    match: Match | None = None
+    match: LaidOutWeights | None = None
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -133,23 +132,13 @@ def _weights_for(
     target = load_model(model, weights=False, overrides=overrides)
     source = ConversionSource(path, target)
     if match_only:
-        weights_source = open_weights(
-            Weights.from_source(path, matching.except_, matching.rules),
-            target.net,
-            allow_download=matching.allow_download,
-            check=False,
+        block = Weights.from_source(path, matching.except_, matching.rules)
+        weights = CheckpointSource(block, matching.system, matching.data_format, matching.allow_download)
+        names = weights.read(target.net, check=False).names(
+            target.net, by_order=matching.by_order, except_=matching.except_
         )
-        source.match = match_weights(
-            weights_source.file,
-            trace_net(target.net, 1).weights,
-            target.net,
-            weights_source.rules,
-            system=matching.system or weights_source.system,
-            by_order=matching.by_order,
-            except_=matching.except_,
-            data_format=matching.data_format or weights_source.data_format,
-        )
-        report = load_report(source.match)
+        source.match = names.lay_out()
+        report = source.match.report()
     else:
         report = target.load_weights(
             path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototorch.interop.importers.model_format import ModelFormat
-from prototorch.interop.keras.config_import import import_file
+from prototorch.interop.keras.config_import.whole_model import import_file
 from prototorch.model.loading.read.file_format import UnknownFile
 from prototorch.model.loading.read.read_file import read_weights
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from prototorch.base.terminal import escape_line
@@ -14,41 +14,20 @@ from prototorch.interop.downloads.digests import digests_of_file, parse_digest
 from prototorch.interop.weight_sets.declaration import WeightSet
 from prototorch.interop.weight_sets.model_matching import check_belongs
 from prototorch.interop.weight_sets.registry import DeclaredSet, find_set, list_sets, sets_of_net, suggest_sets
+from prototorch.model.loading.layout.laid_out import OwnerFinder
 from prototorch.model.loading.layout.layout_table import layout_table
 from prototorch.model.loading.read.read_file import formats, read_weights
+from prototorch.model.loading.read.source import ReadWeights, SourceOpener
 from prototorch.model.loading.weight_file import WeightFile
-from prototorch.model.name_rules import Rules
 from prototorch.model.weights_block import Weights
 
-__all__ = ["OpenedWeights", "find_owner", "open_weights"]
+__all__ = ["OPENER", "OWNER", "find_owner", "open_weights"]
 
 _SUFFIXES = (".pt", ".pth", ".bin", ".safetensors", ".h5", ".hdf5", ".keras", ".npz", ".npy", ".onnx", ".nnp",
              ".caffemodel", ".proto")  # fmt: skip
 
 
-@dataclass(frozen=True)
-class OpenedWeights:
-    """A file of weights for a net.
-
-    rules: how the weight set that it belongs to maps its names; None where it belongs to none. declared: that set.
-    """
-
-    file: WeightFile
-    rules: Rules | None = None
-    declared: DeclaredSet | None = None
-
-    @property
-    def system(self) -> str | None:
-        """The system whose names and layouts the file has, where its weight set tells."""
-        return self.declared.weights.system if self.declared is not None else None
-
-    @property
-    def data_format(self) -> str | None:
-        """That of a Keras set's images, channels-last as in Keras' own models, where its file does not tell it."""
-        return "channels_last" if self.system == "keras" and "data_format" not in self.file.metadata else None
-
-
-def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None, check: bool = True) -> OpenedWeights:
+def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None, check: bool = True) -> ReadWeights:
     """The file that a block names, opened and not yet matched with the net.
 
     Its source is the name of a weight set or an alias of one of the net's model, the path of a file, or an address. A
@@ -81,9 +60,7 @@ def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None
 
 def _find_file(block: Weights, net: Net) -> Path:
     """The path that a source stands for: beside the text that names it, else as it is."""
-    path = Path(block.source).expanduser()
-    if block.text_folder is not None and (beside := Path(block.text_folder) / path).exists():
-        return beside
+    path = block.path
     if not path.exists() and not _looks_like_path(block.source):
         raise UsageError(
             f"{escape_line(block.source)!r:.200} is neither a file nor the name of a weight set."
@@ -109,7 +86,7 @@ def _looks_like_path(name: str) -> bool:
     return name.endswith(_SUFFIXES) or (os.sep in name and name.count("/") != 1) or name.startswith((".", "~", "/"))
 
 
-def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWeights:
+def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> ReadWeights:
     weights = declared.weights
     format_names = {one.name.partition(" ")[0].lower() for one in formats()}
     if weights.format.partition(" ")[0].lower() not in format_names:
@@ -123,7 +100,7 @@ def _open_set(declared: DeclaredSet, net: Net, allow_download: bool) -> OpenedWe
         _check_allowed(owner, weights.address, allow_download)
     size = None if weights.mebibytes is None else f"{weights.mebibytes:g} MiB"
     path = download(weights.address, digest=weights.digest, size=size)
-    return OpenedWeights(read_weights(path), weights.rules, declared)
+    return _of_set(read_weights(path), declared)
 
 
 def _check_allowed(owner: str, address: str, is_allowed: bool) -> None:
@@ -134,19 +111,27 @@ def _check_allowed(owner: str, address: str, is_allowed: bool) -> None:
         )
 
 
-def _open_file(path: Path, net: Net) -> OpenedWeights:
+def _open_file(path: Path, net: Net) -> ReadWeights:
     """A local file, with the rules of the set whose names it has."""
     file = read_weights(path)
     if file.system == "prototorch":
-        return OpenedWeights(file)
+        return ReadWeights(file)
     sets = [one for one in sets_of_net(net) if one.weights.rules.map]
     for one in sets:
         if path.name == one.weights.address.rpartition("/")[2] and _has_names(file, one.weights):
-            return OpenedWeights(file, one.weights.rules, one)
+            return _of_set(file, one)
     for one in sets:
         if _has_names(file, one.weights):
-            return OpenedWeights(file, one.weights.rules)
-    return OpenedWeights(file)
+            return ReadWeights(file, one.weights.rules)
+    return ReadWeights(file)
+
+
+def _of_set(file: WeightFile, declared: DeclaredSet) -> ReadWeights:
+    """A file of a set, which tells its system; the images of a set of Keras are channels-last, as in Keras' own models,
+    where the file does not tell it."""
+    system = declared.weights.system
+    data_format = "channels_last" if system == "keras" and "data_format" not in file.metadata else None
+    return ReadWeights(file, declared.weights.rules, system, data_format, declared)
 
 
 def _has_names(file: WeightFile, weights: WeightSet, share: float = 0.5) -> bool:
@@ -169,3 +154,7 @@ def find_owner(file: WeightFile) -> str:
         return ""
     best = max(fitting, key=lambda one: len(one.rules.map))
     return f"\nits names are those of the weight set {best.name}, which belongs to the model {best.model!r}"
+
+
+OPENER = SourceOpener(open_weights)
+OWNER = OwnerFinder(find_owner)

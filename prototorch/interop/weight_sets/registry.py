@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,8 @@ from prototorch.base.package_files import package_folder
 from prototorch.data.safe_io import printable_path, read_file
 from prototorch.errors import DataError, FileError, ResourceError, UsageError, did_you_mean
 from prototorch.graph.net import Net
-from prototorch.interop.weight_sets.declaration import WeightSet
+from prototorch.interop.weight_sets.declaration import WeightSet, describe_layers
+from prototorch.model.weights_block import Weights
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_document
 from prototorch.text.syntax_tree import Body
@@ -54,6 +55,27 @@ class DeclaredSet:
         except (DataError, ResourceError, UnicodeDecodeError) as error:
             where = "" if isinstance(error, DataError | ResourceError) else f"{printable_path(path)}: "
             raise FileError(f"the class names of {self.weights.name} cannot be read: {where}{error}") from None
+
+    @property
+    def origin(self) -> Mapping[str, str]:
+        """See `PublishedSet.origin`."""
+        return {"weights": self.weights.name, "license": self.weights.license}
+
+    def take_over(self, net: Net, block: Weights) -> tuple[Net, str]:
+        """The net with the preprocessing and the class names of the set, and the lines that say so.
+
+        The names of the classes are left out where weights are, by ``except``: what the outputs mean is then not known.
+        """
+        weights = self.weights
+        notes = [f"weights: {weights.name} ({weights.describe()})"]
+        if block.preprocess == "set" and weights.preprocess and tuple(weights.preprocess) != net.preprocess:
+            replaced = " replaces that of the text" if net.preprocess else ""
+            notes.append(f"preprocess: {describe_layers(tuple(weights.preprocess))}{replaced}")
+            net = replace(net, preprocess=tuple(weights.preprocess))
+        names = () if block.except_ else self.class_names()
+        if names:
+            net = replace(net, class_names=names)
+        return net, "\n".join(notes)
 
 
 def list_sets() -> list[DeclaredSet]:

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from prototorch.errors import PrototorchError
-from prototorch.interop.keras.config_import import import_config, import_file
+from prototorch.interop.keras.config_import.whole_model import import_config, import_file
 
 
 def dense(name="d", units=2, **config):

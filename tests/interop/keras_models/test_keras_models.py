@@ -11,7 +11,7 @@ import pytest
 import prototorch as pt
 from prototorch.errors import ModelFileError
 from prototorch.interop.conversion import convert
-from prototorch.interop.keras.config_import import import_config
+from prototorch.interop.keras.config_import.whole_model import import_config
 from tests.interop.keras_models.imported import check_equal, load, random_weights
 
 K = keras.layers

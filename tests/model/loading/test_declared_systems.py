@@ -132,3 +132,22 @@ def test_a_message_quotes_nothing_of_a_file_that_is_none_of_weights(tmp_path: Pa
     message = str(caught.value)
     assert name in message
     assert not any(piece in message for piece in ("hun", "QkZx", "the-key", "b'h", "'h'"))
+
+
+def test_a_saved_model_beside_the_text_goes_before_one_in_the_working_directory(tmp_path: Path, monkeypatch):
+    for folder, value in ((tmp_path / "texts", 1), (tmp_path / "work", 2)):
+        folder.mkdir()
+        model = model_from_text(SQUARE)
+        model.set_weights({"proj/kernel": np.full((4, 4), value), "proj/bias": BIAS})
+        model.save(folder / "w.h5")
+    (tmp_path / "texts/net.proto").write_text(f'{SQUARE} weights {{ source: "w.h5" }}')
+    monkeypatch.chdir(tmp_path / "work")
+    assert (pt.load_model(tmp_path / "texts/net.proto").weights["proj/kernel"] == 1).all()
+
+
+def test_a_compiled_function_is_no_file_of_weights(tmp_path: Path):
+    function = pt.compile(lambda x: x * 2)
+    function(pt.zeros(3))
+    pt.save_compiled(function, tmp_path / "f.h5") if hasattr(pt, "save_compiled") else function.save(tmp_path / "f.h5")
+    with pytest.raises(ModelFileError, match="not a saved model: it is a compiled function"):
+        model_from_text(SQUARE).load_weights(tmp_path / "f.h5")

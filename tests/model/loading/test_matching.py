@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import prototorch as pt
 from prototorch.errors import ModelFileError, UsageError, WeightsError
 from prototorch.model.load import model_from_text
-from prototorch.model.loading.names.named_arrays import match_weights
+from prototorch.model.loading.read.source import ReadWeights
 
 TEXT = """
 name: "net"
@@ -248,7 +248,7 @@ def test_names_of_old_densenets_are_known(tmp_path: Path):
 def test_the_match_itself_reads_nothing_and_tells_everything(tmp_path: Path):
     model = _model()
     model.build()
-    match = match_weights(pt.read_weights(_file(tmp_path, _state())), model._weight_specs or {}, model.net)
+    match = ReadWeights(pt.read_weights(_file(tmp_path, _state()))).names(model.net, model._weight_specs).lay_out()
     assert match.is_complete
     assert set(match.loaded) == set(model.weights)
     for name, array in match.arrays():

@@ -24,8 +24,8 @@ from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
 from prototorch.interop.keras.config_import.site import Site
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
-from prototorch.model.loading.names.named_arrays import match_weights
 from prototorch.model.loading.read.read_file import read_weights
+from prototorch.model.loading.read.source import ReadWeights
 from prototorch.model.loading.weight_file import WeightFile
 from prototorch.model.name_rules import MapRule, Rules
 from prototorch.schema.names import to_name
@@ -222,7 +222,7 @@ def _weights(builder: OrderedNetBuilder, net: Any, file: WeightFile, where: str)
     keys = {node.weights_key for node in net.nodes}
     new_names = {name: path for name, path in builder.original_names.items() if name in keys}
     rules = Rules(map=[MapRule(from_=path, to=name) for name, path in new_names.items()]) if new_names else None
-    match = match_weights(file, specs, net, rules, system="keras")
+    match = ReadWeights(file, rules, "keras").names(net, specs).lay_out()
     if match.missing or match.mismatched:
         lines = [f"{name} is not in the file" for name in match.missing[:5]]
         lines += [str(mismatch) for mismatch in match.mismatched[:5]]

@@ -1,48 +1,75 @@
-"""The weights of a match copied into a model's arrays: all of them or none."""
+"""The last stage: arrays of a file that have been checked, and are copied into a net's weights, all of them or none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from prototorch.engine.backends.cpu.worker_pool import parallel_for
+from prototorch.engine.storage.load_report import LoadReport
 from prototorch.errors import ModelFileError
-from prototorch.model.loading.layout.pairing import Assignment
-from prototorch.model.loading.layout.transforms import TransformError
-from prototorch.model.loading.names.named_arrays import Match
+from prototorch.model.loading.layout.transforms import Transform, TransformError
 from prototorch.model.loading.weight_file import WeightFile
 
-__all__ = ["assign_match"]
+__all__ = ["Assignment", "CheckedWeights"]
 
 _TILE = 256  # elements of a side: two tiles lie in the second level of a cache
 _PARALLEL_BYTES = 8 << 20  # from here on an array is worth several threads
 _HELD_BYTES = 64 << 20  # of arrays that are no memory maps: read once up to this size in all, above it twice
 
 
-def assign_match(match: Match, weights: Mapping[str, Any]) -> None:
-    """Copy the arrays of a match into ``weights``, one by one; after an error nothing has been copied.
+@dataclass(frozen=True)
+class Assignment:
+    """Weights of a net and the arrays of a file that they are read from."""
 
-    Whatever can fail is done for all of them before the first is written: arrays that are no memory maps are read, and
-    held where they are small. Raises ModelFileError.
-    """
-    arrays_in_memory: dict[int, tuple[np.ndarray, ...]] = {}
-    free = _HELD_BYTES
-    for number, assignment in enumerate(match.assignments):
-        arrays = _read(assignment, match.file)
-        size = sum(a.nbytes for a in arrays)
-        for name, array in zip(assignment.ours, arrays, strict=True):
-            _check_kind(array, name, weights[name], assignment, match.file)
-        if all(_is_mapped(a) for a in arrays) or size > free:
-            continue
-        arrays_in_memory[number] = arrays
-        free -= size
-    for number, assignment in enumerate(match.assignments):
-        arrays = arrays_in_memory.pop(number) if number in arrays_in_memory else _read(assignment, match.file)
-        for name, array in zip(assignment.ours, arrays, strict=True):
-            _copy(weights[name], array)
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    transform: Transform
+
+    def read(self, file: WeightFile) -> tuple[np.ndarray, ...]:
+        """The weights in our layouts, in the order of `ours`; views of the file's arrays where that is possible."""
+        return self.transform.to_ours(tuple(file[name] for name in self.theirs))
+
+
+@dataclass(frozen=True)
+class CheckedWeights:
+    """Arrays of a file that may be loaded. report: of what is loaded and of what is not."""
+
+    file: WeightFile
+    assignments: tuple[Assignment, ...]
+    report: LoadReport
+
+    @property
+    def path(self) -> str:
+        """The path of the file."""
+        return str(self.file.path)
+
+    def assign(self, weights: Mapping[str, Any]) -> LoadReport:
+        """Copy the arrays into ``weights``, one by one; after an error nothing has been copied. Returns the report.
+
+        Whatever can fail is done for all of them before the first is written: arrays that are no memory maps are read,
+        and held where they are small. Raises ModelFileError.
+        """
+        arrays_in_memory: dict[int, tuple[np.ndarray, ...]] = {}
+        free = _HELD_BYTES
+        for number, assignment in enumerate(self.assignments):
+            arrays = _read(assignment, self.file)
+            size = sum(a.nbytes for a in arrays)
+            for name, array in zip(assignment.ours, arrays, strict=True):
+                _check_kind(array, name, weights[name], assignment, self.file)
+            if all(_is_mapped(a) for a in arrays) or size > free:
+                continue
+            arrays_in_memory[number] = arrays
+            free -= size
+        for number, assignment in enumerate(self.assignments):
+            arrays = arrays_in_memory.pop(number) if number in arrays_in_memory else _read(assignment, self.file)
+            for name, array in zip(assignment.ours, arrays, strict=True):
+                _copy(weights[name], array)
+        return self.report
 
 
 def _copy(target: Any, source: np.ndarray) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from prototorch.model.loading.assign.checked import Assignment
 from prototorch.model.loading.layout.layout_table import LayoutTable, WeightLayout
 from prototorch.model.loading.layout.transforms import (
     Chain,
@@ -19,20 +18,7 @@ from prototorch.model.loading.layout.transforms import (
 from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
-__all__ = ["Assignment", "Mismatch", "Pairing", "fitted_transform", "pair_layer"]
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """Weights of a net and the arrays of a file that they are read from."""
-
-    ours: tuple[str, ...]
-    theirs: tuple[str, ...]
-    transform: Transform
-
-    def read(self, file: WeightFile) -> tuple[np.ndarray, ...]:
-        """The weights in our layouts, in the order of `ours`; views of the file's arrays where that is possible."""
-        return self.transform.to_ours(tuple(file[name] for name in self.theirs))
+__all__ = ["Mismatch", "Pairing", "fitted_transform", "pair_layer"]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from prototorch.errors import UsageError, WeightsError, did_you_mean
+from prototorch.model.loading.assign.checked import Assignment
 from prototorch.model.loading.layout.layout_table import LayoutTable, layout_table
-from prototorch.model.loading.layout.pairing import Assignment
 from prototorch.model.loading.layout.transforms import TransformError
 from prototorch.model.loading.weight_file import WeightFile
 
@@ -50,18 +50,16 @@ def _shared_vocabularies() -> list[LayoutTable]:
 
 def choose_table(
     file: WeightFile,
-    tables: Sequence[LayoutTable],
-    match: Callable[[LayoutTable], T],
+    matches: Sequence[tuple[LayoutTable, T]],
     rank: Callable[[T], tuple[int, int]],
     content: Callable[[T], Mapping[str, Assignment]],
 ) -> tuple[LayoutTable, T]:
-    """The table whose match is the best. rank: of a match. content: what is loaded, by the names of the weights; where
-    it is equal the systems do not differ for this file.
+    """The table whose match is the best, and this match. rank: of a match. content: what is loaded, by the names of the
+    weights; where it is equal the systems do not differ for this file.
 
     Raises WeightsError where the shapes fit two systems as well, or some the one and some the other, and what they load
     differs: shapes and names do not tell which of them the file is of.
     """
-    matches = [(table, match(table)) for table in tables]
     best = max(matches, key=lambda pair: rank(pair[1]))
     best_content = content(best[1])
     rivals = []
@@ -74,7 +72,7 @@ def choose_table(
     if differences:
         example = differences[0]
         fitting = {best[0].system: best_content, **{table.system: other for table, other, _ in rivals}}
-        names = " or ".join(repr(table.system) for table in tables if table.system in fitting)
+        names = " or ".join(repr(table.system) for table, _ in matches if table.system in fitting)
         orders = {system: other[example] for system, other in fitting.items() if example in other}
         layouts = "; ".join(f"{system}: {str(one.transform) or 'as it is'}" for system, one in orders.items())
         arrays = next(iter(orders.values())).theirs

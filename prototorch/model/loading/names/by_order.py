@@ -4,54 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from prototorch.model.loading.file_layers import FileLayer, Parts, find_file_layers, split_name
 from prototorch.model.loading.layout.layout_table import LayoutTable
+from prototorch.model.loading.layout.order_match import OrderMatch
 from prototorch.model.loading.layout.pairing import Pairing, pair_layer
 from prototorch.model.loading.net_layers import NetLayer
 from prototorch.model.loading.weight_file import WeightFile
 
-__all__ = ["OrderMatch", "match_class_order", "match_order"]
+__all__ = ["match_class_order", "match_order"]
 
 _Fits = Mapping[int, set[int]]  # of a kind of layer of ours: the kinds of layers of the file that fit it
 _MAX_CELLS = 1_000_000  # layers of the net times layers of the file: the time of an alignment
-
-
-@dataclass
-class OrderMatch:
-    """Pairs of a layer of the net and one of the file, by their indices, in the net's order.
-
-    pairings: of all layers of the net; those without a partner are missing.
-    """
-
-    layers: Sequence[NetLayer]
-    file_layers: Sequence[FileLayer]
-    pairs: dict[int, int]
-    pairings: list[Pairing]
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every layer of the net and of the file has its partner."""
-        return len(self.pairs) == len(self.layers) == len(self.file_layers)
-
-    @property
-    def crossing(self) -> bool:
-        """Whether the pairs come in another order in the file than in the net."""
-        partners = list(self.pairs.values())
-        return partners != sorted(partners)
-
-    def ambiguous(self) -> list[list[str]]:
-        """Groups of layers of the net that have the same class and shapes."""
-        groups: dict[object, list[str]] = defaultdict(list)
-        for index in self.pairs:
-            layer = self.layers[index]
-            groups[layer.kind, tuple(layer.shapes.items())].append(layer.key)
-        return [names for names in groups.values() if len(names) > 1]
-
-    def names(self) -> list[tuple[str, str]]:
-        """The names in the file and in the net of each pair."""
-        return [(self.file_layers[theirs].name, self.layers[ours].key) for ours, theirs in self.pairs.items()]
 
 
 def match_order(layers: Sequence[NetLayer], table: LayoutTable, file: WeightFile) -> OrderMatch:

@@ -9,6 +9,7 @@ from prototorch.base.index import load_extensions
 from prototorch.data.safe_io import expand_path, printable_path
 from prototorch.errors import DataError, ModelFileError, UsageError
 from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.read.saved_model_file import FORMAT as SAVED_MODEL
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["find_format", "formats", "read_weights"]
@@ -35,6 +36,8 @@ def read_weights(path: str | os.PathLike[str]) -> WeightFile:
 
 def find_format(file: UnknownFile) -> Format:
     """The format of a file. Raises ModelFileError for a file that no reader recognizes."""
+    if SAVED_MODEL.recognize(file):  # which needs none of the other readers
+        return SAVED_MODEL
     for candidate in formats():
         if candidate.recognize(file):
             return candidate

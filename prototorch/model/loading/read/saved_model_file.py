@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from prototorch.engine.storage.checkpoint import check_model_meta
 from prototorch.engine.storage.container import has_container_header, map_contents
-from prototorch.errors import ModelFileError
 from prototorch.model.loading.read.file_format import Format, UnknownFile
 from prototorch.model.loading.weight_file import StoredArray, WeightFile
 
@@ -26,8 +26,7 @@ def _recognize(file: UnknownFile) -> bool:
 
 def _open(path: str) -> WeightFile:
     contents = map_contents(path)
-    if contents.meta.get("kind") != "model":
-        raise ModelFileError(f"{path}: a prototorch file, but not a saved model")
+    check_model_meta(path, contents.meta)
     arrays = {
         name.removeprefix(_PREFIX): StoredArray(array.shape, array.dtype.name, partial(_identity, array))
         for name, array in contents.arrays.items()
