@@ -182,15 +182,40 @@ def one_hot(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
 def _count_outside(
     k: KernelBuilder, sizes: tuple[int, ...], bounds: tuple[tuple[int, int], ...], kinds: tuple[str, ...]
 ) -> None:
-    zero, one = k.num(0, "int32"), k.num(1, "int32")
     with k.range(k.first, k.last):
-        count = k.variable(zero)
+        total = k.word(0)
         for number, (size, (low, high), kind) in enumerate(zip(sizes, bounds, kinds, strict=True)):
-            indices = k.pointer(number, kind)
-            with k.range(size) as at:
-                i = indices.load(at).to_int64()
-                count.value = count.value + k.select((i >= low) & (i < high), zero, one)
-        k.pointer(len(sizes), "int32").store(count.value)
+            fits = kind in ("int32", "int64") and -(1 << 31) <= low <= high < 1 << 31
+            count = _count_vectors if fits else _count_one_by_one
+            total = k.b.add(total, count(k, k.pointer(number, kind), size, low, high).v)
+        k.pointer(len(sizes), "int32").store(k.num(Int64(k, total), "int32"))
+
+
+def _count_vectors(k: KernelBuilder, indices: Pointer, size: int, low: int, high: int) -> Int64:
+    """The number of indices outside, lane by lane."""
+    kind = indices.dtype
+    lanes = vector_lanes(kind)
+    zero, one = k.zero(lanes, kind), k.num(1, kind).splat(lanes)
+    first, end = k.num(low, kind).splat(lanes), k.num(high, kind).splat(lanes)
+    count = k.variable(zero)
+
+    def body(at: Int64, mask: Mask) -> None:
+        i = indices.load(at, lanes, mask)
+        outside = k.select((i >= first) & (i < end), zero, one)
+        count.value = count.value + (outside if mask is None else k.select(mask, outside, zero))
+
+    k.for_each_vector(size, body, lanes)
+    return k.reduce_add(count.value).to_int64()
+
+
+def _count_one_by_one(k: KernelBuilder, indices: Pointer, size: int, low: int, high: int) -> Int64:
+    """The number of indices outside, for a type that may not hold the bounds."""
+    zero, one = k.num(0, "int64"), k.num(1, "int64")
+    count = k.variable(zero)
+    with k.range(size) as at:
+        i = indices.load(at).to_int64()
+        count.value = count.value + k.select((i >= low) & (i < high), zero, one)
+    return count.value.to_int64()
 
 
 @native_kernel("count_outside")
