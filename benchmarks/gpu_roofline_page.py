@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.gpu_rates import BEST, CARDS, SOBER
+from benchmarks.gpu_rates import BANDWIDTH_SHARES, BEST, CARDS, SOBER
 from benchmarks.gpu_roofline import HEAD, format_details, format_row, predict
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING
 
@@ -29,6 +29,12 @@ def _rates() -> Iterator[str]:
         (f"{r.bytes_per_second / 1e12:.1f} TB/s" for r in columns),
         "a plain copy moved 4.3 and 3.0 TB/s; sober 0.7 of it",
     )
+    for name, share in BANDWIDTH_SHARES.items():
+        yield row(
+            f"memory, by the kernel `{name}`",
+            (f"{r.bytes_per_second * share / 1e12:.1f} TB/s" for r in columns),
+            "a block for each row waits between its sums",
+        )
     for kind, source in (
         ("bf16", "one large product reached 788 and 798; convolutions have a mean of 250 to 330"),
         ("tf32", "half of bf16"),

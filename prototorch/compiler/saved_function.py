@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.compiler.saved_graph import decode_graph, encode_graph, unify
+from prototorch.compiler.saved_graph import check_spec, decode_graph, encode_graph, unify
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.eager.grad_mode import no_grad
@@ -170,7 +170,7 @@ class LoadedFunction:
         def size(n: Any) -> int:
             return n["batch"][0] * (batch or 0) + n["batch"][1] if isinstance(n, dict) else int(n)
 
-        return tuple(Spec(tuple(map(size, a["shape"])), str(a["dtype"])) for a in self._content["arguments"])
+        return tuple(check_spec(Spec(tuple(map(size, a["shape"])), a["dtype"])) for a in self._content["arguments"])
 
     def _run_for(self, specs: tuple[Spec, ...]) -> Any:
         run = self._runs.get(specs)
@@ -189,9 +189,12 @@ class LoadedFunction:
             plan = make_plan(results.graph, outputs, results.updates, backend)
             inputs = sum(value.spec.nbytes for value in plan.inputs.values())
             check_free(inputs + plan.arena_bytes + plan.persistent_bytes, self.name)
-            for name in plan.inputs:
+            declared = {f"argument:{k}": spec for k, spec in enumerate(specs)}
+            for name, value in plan.inputs.items():
                 if name not in self._input_names:
                     raise ModelFileError(f"{self.path}: nothing gives its input {name!r:.40}")
+                if value.spec != declared.get(name, value.spec):
+                    raise ModelFileError(f"{self.path}: {name!r:.40} is {value.spec}, declared as {declared[name]}")
             for name, value in plan.states.items():
                 array = self.states.get(name)
                 if array is None or Spec(array.shape, array.dtype.name) != value.spec:

@@ -19,7 +19,7 @@ from prototorch.ops.core import Op
 from prototorch.ops.operators import OPS
 from prototorch.spec import Spec
 
-__all__ = ["GraphContents", "decode_graph", "encode_graph", "unify"]
+__all__ = ["GraphContents", "check_spec", "decode_graph", "encode_graph", "unify"]
 
 MAX_NODES, MAX_ELEMENTS, MAX_DIMS = 250_000, 2**40, 64
 _DTYPES = {*DTYPES, "uint16", "uint32", "uint64"}
@@ -145,7 +145,7 @@ def _decode(content: Any, arrays: Mapping[str, np.ndarray], batch: int | None) -
     for number, one in enumerate(declared):
         if one["kind"] == "node":
             continue
-        spec = _checked(Spec(tuple(_decode_attribute(n, batch) for n in one["shape"]), one["dtype"]))
+        spec = check_spec(Spec(tuple(_decode_attribute(n, batch) for n in one["shape"]), one["dtype"]))
         if one["kind"] == "input":
             values[number] = graph.input(str(one["name"]), spec)
         elif one["kind"] == "state":
@@ -164,7 +164,7 @@ def _decode(content: Any, arrays: Mapping[str, np.ndarray], batch: int | None) -
         results = graph.apply(op, [values[n] for n in one["inputs"]], attrs)
         outputs = results if isinstance(results, tuple) else (results,)
         for n, value in zip(one["outputs"], outputs, strict=True):
-            _checked(value.spec)
+            check_spec(value.spec)
             values[n] = value
     result.outputs = [values[n] for n in content["outputs"]]
     result.updates = {name: values[n] for name, n in content["updates"].items()}
@@ -187,8 +187,9 @@ def _decode_attribute(value: Any, batch: int | None) -> Any:
     return value
 
 
-def _checked(spec: Spec) -> Spec:
+def check_spec(spec: Spec) -> Spec:
+    """A spec of a file. Raises ModelFileError for dtypes that there are not, and for impossible or enormous sizes."""
     sizes_fit = len(spec.shape) <= MAX_DIMS and all(type(n) is int and n >= 0 for n in spec.shape)
-    if spec.dtype not in _DTYPES or not sizes_fit or prod(spec.shape) > MAX_ELEMENTS:
+    if not isinstance(spec.dtype, str) or spec.dtype not in _DTYPES or not sizes_fit or prod(spec.shape) > MAX_ELEMENTS:
         raise ModelFileError(f"a value is {spec.dtype!s:.20}{list(spec.shape)!s:.60}")
     return spec

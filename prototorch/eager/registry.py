@@ -9,7 +9,7 @@ makes ``pt.clamp(x, min=0)``, ``x.clamp(min=0)`` and ``x.clamp_(min=0)``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, argument_symbols
 
-__all__ = ["FUNCTIONS", "tensor_function", "tensor_method"]
+__all__ = ["FUNCTIONS", "check_arguments", "tensor_function", "tensor_method"]
 
 #: NumPy's names of arguments, which PyTorch takes, too
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -85,6 +85,13 @@ def takes_symbols(function: Callable[..., Any], name: str, symbolic: bool = True
         return symbol.call_function(name, args, options)
 
     return call
+
+
+def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raise TypeError where a function does not take so many arguments, or none of these names (NumPy's included)."""
+    signature = inspect.signature(function)
+    names = (name if name in signature.parameters else _NUMPY_NAMES.get(name, name) for name in options)
+    signature.bind(*args, **dict.fromkeys(names))
 
 
 def _refuse_other_values(function: _Function, name: str) -> _Function:

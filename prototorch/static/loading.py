@@ -14,6 +14,7 @@ import numpy as np
 
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.layer_call import layer_state, weight_tensor
+from prototorch.eager.registry import check_arguments
 from prototorch.eager.tensor import Tensor
 from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, PrototorchError
@@ -107,6 +108,7 @@ class SavedGraph:
             raise ValueError(f"there is no function {name!r}")
         args = [decode_argument(x, self._symbol, self._constant) for x in _list(one, "args")]
         options = {k: decode_argument(x, self._symbol, self._constant) for k, x in one["options"].items()}
+        check_arguments(SYMBOLIC_FUNCTIONS[name], args, options)
         call = SymbolicCall(name, args, options)
         if not call.inputs:
             raise ValueError(f"the function {name!r} is given no value of the graph")

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("ml_dtypes", reason="bfloat16 on the CPU comes with ml_dtypes")
 
 from benchmarks import gpu_roofline
-from benchmarks.gpu_rates import BEST, CARDS, SOBER, find_card, launch_seconds
+from benchmarks.gpu_rates import BANDWIDTH_SHARES, BEST, CARDS, SOBER, find_card, launch_seconds
 from benchmarks.gpu_recording_device import LaunchCost, graph_launches
 from benchmarks.gpu_roofline import predict
 from benchmarks.gpu_roofline_page import page
@@ -30,6 +30,14 @@ def test_a_launch_takes_the_longer_of_its_bytes_and_its_product(card, kind):
     for dtype, precision in (("bfloat16", "bf16"), ("float32", "tf32"), ("float32", "fp32")):
         product = launch_seconds(LaunchCost("conv", 1e3, 10**12, dtype), precision, rates)
         assert product == pytest.approx(rates.product_seconds + 1e12 / rates.flops_per_second[precision])
+
+
+def test_layer_norm_is_counted_at_its_own_rate():
+    sober = CARDS["H200"][SOBER]
+    assert launch_seconds(LaunchCost("layer_grad", 9e9), "bf16", sober) == pytest.approx(sober.launch_seconds + 1e-2)
+    step = predict("transformer", "train", "bf16", 4)
+    names = {launch.name for part in step.steps for launch in part.launches}
+    assert names >= BANDWIDTH_SHARES.keys(), "the names are those of the kernels that are launched"
 
 
 def test_sober_rates_are_lower_and_cards_are_found_by_name():

@@ -8,10 +8,19 @@ from tests.fuzz.harness import FuzzFormat
 
 __all__ = ["MODULES", "load_format"]
 
-#: the module of each format
-MODULES = {"onnx": "onnx_graphs"}
+#: the module of each format, and the name in it
+MODULES = {
+    "onnx": "onnx_graphs.FORMAT",
+    "snapshot": "own_files.SNAPSHOT",
+    "static_graph": "own_files.STATIC_GRAPH",
+    "compiled_function": "own_files.COMPILED_FUNCTION",
+    "solver": "solver_files.FORMAT",
+    "tokenizer": "tokenizer_files.FORMAT",
+}
 
 
 def load_format(name: str) -> FuzzFormat:
     """A format by its name."""
-    return importlib.import_module(f"tests.fuzz.{MODULES[name]}").FORMAT
+    module, attribute = MODULES[name].split(".")
+    format: FuzzFormat = getattr(importlib.import_module(f"tests.fuzz.{module}"), attribute)
+    return format

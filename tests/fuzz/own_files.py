@@ -1,0 +1,186 @@
+"""Our own files: saved models with their training state, static graphs, compiled functions.
+
+Their digests are right; what they contain is changed: members of the JSON inside, fields of the text, names, shapes and
+types of arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import prototorch as pt
+from prototorch.engine.storage import container
+from tests.fuzz.harness import FuzzFormat, sample
+from tests.fuzz.json_changes import changed
+
+__all__ = ["COMPILED_FUNCTION", "SNAPSHOT", "STATIC_GRAPH"]
+
+MAX_ELEMENTS = 1e6  # of an input that is made for a file that asks for it
+_WORDS = (
+    "0", "-1", "1", "3", "2147483648", "1e9", "-0.5", "nan", "inf", "[1, 2]", "[]", "true", "none", '"x"', '""', "{ }",
+    str(2**40),
+)  # fmt: skip
+_TEXT = """
+name: "net"
+input { name: "x"  shape: [2, 8, 8] }
+Conv2D { filters: 3  kernel_size: 3  activation: relu  name: "conv" }
+BatchNormalization { name: "norm" }
+Flatten { name: "flat" }
+Dropout { rate: 0.5  name: "drop" }
+Dense { units: 4  name: "out" }
+compile { loss: mse  optimizer: Adam { learning_rate: 0.01 }  metrics: [mae] }
+fit { epochs: 2  batch_size: 4 }
+"""
+
+
+def _save_model(path: str) -> None:
+    Path(path).with_suffix(".proto").write_text(_TEXT)
+    model = pt.load_model(str(Path(path).with_suffix(".proto")))
+    x, y = sample("x", (8, 2, 8, 8)), sample("y", (8, 4))
+    model.fit(x, y, epochs=1, verbose=0)
+    model.save(path)
+
+
+def _save_graph(path: str) -> None:
+    x = pt.Input((3, 4), name="x")
+    weight = pt.Variable(pt.tensor(sample("w", (4, 2))), name="w")
+    y = pt.softmax((x @ weight).reshape(-1, 6) + 1.5, -1)
+    loss = (y * y).sum()
+    pt.Graph([x], [y, loss, *pt.gradients(loss, [x])]).save(path)
+
+
+def _save_function(path: str) -> None:
+    weight = pt.tensor(sample("w", (4, 2)))
+
+    @pt.compile
+    def function(x):
+        y = pt.softmax(x @ weight + 1.5, -1)
+        return {"y": y, "more": [y.sum(0), (y * y).mean(), 3]}
+
+    argument = pt.tensor(sample("x", (3, 4)))
+    function(argument)
+    function.save(path, argument)
+
+
+@cache
+def _contents(save: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/saved.h5"
+        save(path)
+        read = container.read(path)
+        return {name: np.array(array) for name, array in read.arrays.items()}, dict(read.meta)
+
+
+def _generator(save: Callable[[str], None]) -> Callable[[random.Random], bytes]:
+    def generate(rng: random.Random) -> bytes:
+        arrays, meta = (dict(part) for part in _contents(save))
+        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+            kind = rng.randrange(6)
+            if kind < 4:
+                _change_meta(meta, rng)
+            elif arrays:
+                _change_arrays(arrays, rng)
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/changed.h5"
+            container.write(path, arrays, meta)
+            return Path(path).read_bytes()
+
+    return generate
+
+
+def _change_meta(meta: dict[str, Any], rng: random.Random) -> None:
+    large = [name for name in meta if name in ("training", "graph", "function", "model_text")]
+    name = rng.choice([*meta, *large * 4])
+    value = meta[name]
+    try:
+        content = json.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        content = None
+    if isinstance(content, dict | list):
+        meta[name] = json.dumps(changed(content, rng, rng.choice((1, 1, 2))))
+    elif name == "model_text":
+        meta[name] = changed_text(value, rng)
+    elif rng.random() < 0.3:
+        del meta[name]
+    else:
+        meta[name] = rng.choice((0, -1, 1, 2**40, 1.5, "", "model", "{}", "[]", "null", "é"))
+
+
+def changed_text(text: str, rng: random.Random) -> str:
+    """A text of fields with one value, one name, or one line exchanged, doubled or left out."""
+    kind = rng.random()
+    if kind < 0.25:
+        lines = text.splitlines()
+        at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+        lines[at : at + 1] = rng.choice(([], [lines[at]] * 2, [lines[other]], [lines[at], lines[other]]))
+        return "\n".join(lines) + "\n"
+    pattern = r"(?<=: )(?:\"[^\"]*\"|[\w.]+)" if kind < 0.9 else r"\w+(?=: | \{)"
+    words = list(re.finditer(pattern, text))
+    at, other = rng.choice(words), rng.choice(words)
+    new = rng.choice((other[0], other[0], *_WORDS)) if kind < 0.9 else other[0]
+    return text[: at.start()] + new + text[at.end() :]
+
+
+def _change_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> None:
+    name, other = rng.choice(list(arrays)), rng.choice(list(arrays))
+    array = arrays[name]
+    kind = rng.randrange(6)
+    if kind == 0:
+        del arrays[name]
+    elif kind == 1:
+        arrays[name] = arrays[other]
+    elif kind == 2:
+        arrays[name] = array[..., None] if rng.random() < 0.5 else array.reshape(-1)
+    elif kind == 3:
+        arrays[name] = array.astype(rng.choice(("float64", "int32", "uint8", "bool", "float16")))
+    elif kind == 4:
+        arrays[name] = array[:-1] if array.ndim else np.zeros((0,), array.dtype)
+    else:
+        arrays[f"{name}x"] = arrays.pop(name)
+
+
+def _run_model(model: pt.Model) -> Sequence[np.ndarray]:
+    """A prediction, and a step of the training that it was saved in."""
+    if any(np.prod([n or 3 for n in node.shape], dtype=float) > MAX_ELEMENTS for node in model.net.inputs):
+        return []
+    inputs = {node.name: sample(node.name, (2, *(n or 3 for n in node.shape)), node.dtype) for node in model.net.inputs}
+    outputs = model.predict(inputs, verbose=0)
+    return list(outputs.values()) if isinstance(outputs, dict) else outputs if isinstance(outputs, list) else [outputs]
+
+
+def _run_graph(graph: Any) -> Sequence[np.ndarray]:
+    shapes = [[2, *(n or 2 for n in one.input_node.shape)] for one in graph.inputs]
+    if any(np.prod(shape, dtype=float) > MAX_ELEMENTS for shape in shapes):
+        return []
+    arguments = [
+        sample(f"{k}", shape, str(one.input_node.dtype))
+        for k, (shape, one) in enumerate(zip(shapes, graph.inputs, strict=True))
+    ]
+    result = graph(*arguments)
+    return [np.asarray(one) for one in (result if isinstance(result, list | tuple) else [result])]
+
+
+def _run_function(function: Any) -> Sequence[np.ndarray]:
+    specs = function._specs(2 if function._is_batched else None)
+    if any(np.prod(spec.shape, dtype=float) > MAX_ELEMENTS for spec in specs):
+        return []
+    function(*(sample("x", spec.shape, spec.dtype) for spec in specs))
+    return []
+
+
+SNAPSHOT = FuzzFormat("snapshot", ".h5", _generator(_save_model), lambda path: pt.load_model(str(path)), _run_model)
+STATIC_GRAPH = FuzzFormat(
+    "static_graph", ".h5", _generator(_save_graph), lambda path: pt.Graph.load(str(path)), _run_graph
+)
+COMPILED_FUNCTION = FuzzFormat(
+    "compiled_function", ".h5", _generator(_save_function), lambda path: pt.load_compiled(str(path)), _run_function
+)
