@@ -20,7 +20,9 @@ class ModelToWrite:
 
     weights: all weights of the net by name (``layer/weight``), in our layouts. text: the model as canonical text.
     classes: the names of the classes, where they are known. shapes: of inputs whose sizes the text leaves open, without
-    the batch dimension. metadata: what else is known as text ("license", "author", "source").
+    the batch dimension. metadata: what else is known as text ("license", "author", "source"). input_dtypes: elements of
+    the data that the model was trained on, before ``preprocess``, by input. notes: what the file does not hold, a
+    sentence each; writers add to it.
     """
 
     net: Net
@@ -29,6 +31,8 @@ class ModelToWrite:
     classes: Sequence[str] = ()
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    input_dtypes: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

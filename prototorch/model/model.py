@@ -857,6 +857,10 @@ class Model:
         warn_of_loaded(self.variables, checked.path, slots=False)
         return report
 
+    def input_dtypes(self) -> dict[str, str]:
+        """The elements of the data that the model was trained on, before ``preprocess``, by input; none before fit."""
+        return {name: values.dtype for name, values in self.input_ranges.training_ranges.items()}
+
     @explain_arguments(aliases={"filepath": "path"})
     def export(
         self,
@@ -873,7 +877,8 @@ class Model:
             shapes: of inputs whose sizes the text leaves open, by name, without the batch dimension; for a format with
                 ``include_preprocess`` that of the first input before ``preprocess`` as well.
             options: of the format. ONNX: ``opset`` (13 to 25, default 18), ``include_preprocess`` (whether the layers
-                of ``preprocess`` are a part of the graph; default False), ``external_data`` (whether the weights are a
+                of ``preprocess`` are a part of the graph; default: those that ONNX can express, and a printed
+                line names the others), ``external_data`` (whether the weights are a
                 file of their own, ``PATH.data``; default: from 2 GB on).
 
         Raises UsageError for an unknown format or option, a missing package, and a layer that the format cannot
@@ -889,5 +894,9 @@ class Model:
             class_names(self.net, self.fit_block),
             dict(shapes or {}),
             dict(self.weight_origin),
+            self.input_dtypes(),
         )
-        return model_writer().write(fspath(path), model, format, **options)
+        paths = model_writer().write(fspath(path), model, format, **options)
+        for note in model.notes:
+            print(note, file=sys.stderr)
+        return paths

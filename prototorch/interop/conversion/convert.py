@@ -163,8 +163,15 @@ def _foreign_writer(source: ConversionSource, target: str, to: str | None, optio
         model.net.class_names,
         shapes=source.shapes,
         metadata=source.metadata,
+        input_dtypes=model.input_dtypes(),
     )
-    return lambda path: format.save(path, to_write, **options)
+
+    def write_model(path: str) -> Sequence[str]:
+        paths = format.save(path, to_write, **options)
+        source.notes.extend(to_write.notes)
+        return paths
+
+    return write_model
 
 
 def _find_format(target: str, to: str | None) -> OutputFormat:

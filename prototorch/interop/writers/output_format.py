@@ -11,9 +11,10 @@ import numpy as np
 
 from prototorch.base.index import Extension
 from prototorch.errors import UsageError, did_you_mean
+from prototorch.layers.base import Layer
 from prototorch.model.foreign_files import ModelToWrite
 
-__all__ = ["OutputFormat"]
+__all__ = ["OutputFormat", "preprocess_notes"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class OutputFormat(Extension):
     name: what ``--to`` and ``format=`` call it ("onnx"). title: what messages call it ("ONNX"). endings: of its files,
     in lower case with the dot; none of two formats are equal. holds_model: whether the file tells the net, not the
     weights alone. write: ``(path, model, **options)`` writes the file, whole or not at all, and returns the paths of
-    all files that it has written. options: the names of the keyword arguments that it takes. write_arrays:
+    all files that it has written. options: the names of the keyword arguments that it takes. includes_preprocess:
+    whether the layers of ``preprocess`` are written where the format can express them. write_arrays:
     ``(path, arrays by name, metadata)`` writes arrays as they are, without a net; None for a format that needs one.
     """
 
@@ -33,6 +35,7 @@ class OutputFormat(Extension):
     holds_model: bool
     write: Callable[..., Sequence[str]]
     options: tuple[str, ...] = ()
+    includes_preprocess: bool = False
     write_arrays: Callable[[str, Mapping[str, np.ndarray], Mapping[str, str]], Sequence[str]] | None = None
 
     def save(self, path: str | os.PathLike[str], model: ModelToWrite, **options: Any) -> tuple[str, ...]:
@@ -43,4 +46,17 @@ class OutputFormat(Extension):
                 raise UsageError(
                     f"{self.title} has no option {name!r}; it has {option_names}.{did_you_mean(name, self.options)}"
                 )
-        return tuple(self.write(os.fspath(path), model, **options))
+        paths = tuple(self.write(os.fspath(path), model, **options))
+        if self.holds_model and not self.includes_preprocess and not options.get("include_preprocess"):
+            model.notes.extend(preprocess_notes(model.net.preprocess, self))
+        return paths
+
+
+def preprocess_notes(preprocess: Sequence[Layer], format: OutputFormat, reason: str = "") -> list[str]:
+    """The line that names the layers of ``preprocess`` that a file does not hold; none where there are none."""
+    if not preprocess:
+        return []
+    names = ", ".join(type(layer).__name__ for layer in preprocess)
+    if "include_preprocess" in format.options and not reason:
+        reason = "include_preprocess=true puts it in"
+    return [f"{format.title}: the preprocessing ({names}) is not in the file{reason and f' ({reason})'}: do it before"]

@@ -12,6 +12,7 @@ import prototorch as pt
 from prototorch import layers, ops
 from prototorch.engine.harness.case import Case, cases
 from prototorch.errors import UsageError
+from prototorch.interop.conversion.convert import convert
 from prototorch.interop.onnx.export import walker
 from prototorch.interop.onnx.op_pairs import op_pairs, pair_by_our_op
 from prototorch.interop.writers import output_formats
@@ -106,7 +107,7 @@ def test_every_shipped_model_runs_there(name: str, tmp_path: Path):
 def _check_shipped(name: str, folder: Path) -> None:
     model = pt.load_model(name)
     scatter_weights(model)
-    model.export(folder / "net.onnx")
+    model.export(folder / "net.onnx", include_preprocess=False)
     file = check_file(folder / "net.onnx")
     assert [i.name for i in file.graph.input] == list(model.inputs)
     assert [o.name for o in file.graph.output] == list(model.outputs)
@@ -151,9 +152,46 @@ def test_a_file_tells_text_classes_and_preprocessing(tmp_path: Path):
     assert "Normalization" in told["preprocess"]
     assert pt.load_model(_write(tmp_path / "again.proto", told["prototorch_text"])).net == model.net
     assert_same([model.predict(image)], run_onnx(tmp_path / "all.onnx", {"image": image}))
-    model.export(tmp_path / "net.onnx")
+    model.export(tmp_path / "net.onnx", include_preprocess=False)
     ready = (image - np.array([100, 110, 120]).reshape(3, 1, 1)) / np.array([3, 4, 5]).reshape(3, 1, 1)
     assert_same([model.predict(image)], run_onnx(tmp_path / "net.onnx", {"image": ready.astype(np.float32)}))
+
+
+def test_preprocess_is_included_and_the_input_has_the_elements_of_the_training_data(tmp_path: Path):
+    images = np.random.default_rng(0).integers(0, 256, (8, 3, 4, 4)).astype(np.uint8)
+    model = model_from_text("""
+        input { name: "image"  shape: [3, 4, 4] }  preprocess { Rescaling { scale: 0.1  offset: -3 } }
+        Flatten { }  Dense { units: 2  activation: softmax }
+    """)
+    model.compile(loss="sparse_categorical_crossentropy", optimizer="sgd")
+    model.fit(images, np.arange(8) % 2, verbose=0)
+    model.save(tmp_path / "net.h5")
+    convert(str(tmp_path / "net.h5"), str(tmp_path / "net.onnx"))
+    file = check_file(tmp_path / "net.onnx")
+    assert file.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
+    assert_same([model.predict(images, verbose=0)], run_onnx(tmp_path / "net.onnx", {"image": images}))
+
+
+def test_preprocess_that_onnx_does_not_have_stays_out_and_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    model = model_from_text("""
+        input { name: "text"  shape: [4]  dtype: int32 }
+        preprocess { TextVectorization { max_tokens: 9  output_sequence_length: 4  vocabulary: ["a", "b"] } }
+        Embedding { input_dim: 9  output_dim: 3 }  GlobalAveragePooling1D { }  Dense { units: 2 }
+    """)
+    scatter_weights(model)
+    model.export(tmp_path / "net.onnx")
+    assert "ONNX: the preprocessing (TextVectorization) is not in the file" in capsys.readouterr().err
+    check_file(tmp_path / "net.onnx")
+
+
+@pytest.mark.parametrize("name", ["net.py", "net.keras", "net.prototxt"])
+def test_other_formats_say_that_preprocess_is_left_out(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]):
+    model = model_from_text("""
+        input { name: "x"  shape: [3, 4, 4] }  preprocess { Rescaling { scale: 0.1 } }  Flatten { }  Dense { units: 2 }
+    """)
+    scatter_weights(model)
+    model.export(tmp_path / name, "caffe" if name.endswith("prototxt") else None)
+    assert "the preprocessing (Rescaling) is not in the file" in capsys.readouterr().err
 
 
 def test_a_file_tells_where_pretrained_weights_come_from(tmp_path: Path):

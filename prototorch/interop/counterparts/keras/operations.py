@@ -246,7 +246,7 @@ def _operate_get_item(site: Site) -> Values:
             if not -size <= item < size:
                 raise NotImportableError(f"index {item} of an axis of {size} elements")
             bounds[value.axis(axis)] = item, _END if item == -1 else item + 1, 1
-    part = (value,)
+    part: Values = (value,)
     if bounds:
         axes = sorted(bounds)
         starts, stops, steps = ([bounds[a][i] for a in axes] for i in range(3))

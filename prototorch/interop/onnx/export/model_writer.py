@@ -56,13 +56,15 @@ class OnnxSettings:
 
     opset: of the default domain. include_preprocess: whether the layers of ``preprocess`` are a part of the graph; its
     first input is then what they read. shapes: of inputs whose sizes the text leaves open, and of the first input
-    before ``preprocess``; without the batch dimension. metadata: pairs of text for the file.
+    before ``preprocess``; without the batch dimension. metadata: pairs of text for the file. input_dtypes: of inputs
+    whose elements are not those that the net declares: what ``preprocess`` reads.
     """
 
     opset: int = DEFAULT_OPSET
     include_preprocess: bool = False
     shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    input_dtypes: Mapping[str, str] = field(default_factory=dict)
 
 
 def onnx_model(
@@ -105,7 +107,7 @@ def _record(net: Net, settings: OnnxSettings) -> Recording:
     return record_net(
         net,
         shapes,
-        {n.name: n.dtype for n in net.inputs},
+        {n.name: settings.input_dtypes.get(n.name, n.dtype) for n in net.inputs},
         lambda name: keeps_op(name, settings.opset),
         Preparation(net) if prepared else None,
     )
