@@ -35,8 +35,8 @@ class OutputFormat(Extension):
     holds_model: bool
     write: Callable[..., Sequence[str]]
     options: tuple[str, ...] = ()
-    includes_preprocess: bool = False
     write_arrays: Callable[[str, Mapping[str, np.ndarray], Mapping[str, str]], Sequence[str]] | None = None
+    includes_preprocess: bool = False
 
     def save(self, path: str | os.PathLike[str], model: ModelToWrite, **options: Any) -> tuple[str, ...]:
         """Write a model; the paths of the files written. Raises UsageError for an option that the format has not."""
