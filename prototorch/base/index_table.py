@@ -73,7 +73,7 @@ ENTRIES = {
             'keras_model': (('FORMAT', {}),),
             'keras_weights': (('FORMAT', {}),),
             'npz_file': (('FORMAT', {'holds_model': False}),),
-            'onnx_file': (('FORMAT', {}),),
+            'onnx_file': (('FORMAT', {'includes_preprocess': True}),),
             'safetensors_file': (('FORMAT', {}),),
             'torch_file': (('FORMAT', {}),),
             'torch_module': (('FORMAT', {}),),
