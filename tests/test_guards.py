@@ -18,7 +18,7 @@ import prototorch as pt
 from prototorch import caffe
 from prototorch.eager.layer_call import layer_state
 from prototorch.engine.backends.devices import backend_for
-from prototorch.errors import DataError, IndexRangeError, PrototorchError, RangeError, ShapeError
+from prototorch.errors import DataError, IndexRangeError, PrototorchError, RangeError, ShapeError, TrainingError
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.model.load import model_from_text
@@ -194,6 +194,7 @@ def torch_face(factor, run):
     return (
         lambda i, y: step(pt.tensor(i.astype(np.int64)), pt.tensor(y.astype(np.int64))),
         lambda: [p.detach().numpy() for p in module.parameters()],
+        lambda: module.table.weight.detach().numpy().fill(np.nan),
     )
 
 
@@ -206,6 +207,7 @@ def graph_face(factor):
     return (
         lambda i, y: graph(i.astype(np.int64), y.astype(np.int64)[:, None]),
         lambda: [w.detach().numpy() for w in layer_state(table).weights.values()],
+        lambda: next(iter(layer_state(table).weights.values())).detach().numpy()[:3].fill(np.nan),
     )
 
 
@@ -213,7 +215,15 @@ def model_face(call):
     def face(factor):
         model = model_from_text(TEXT % (COMPUTED if factor == 2 else DIRECT))
         model.build()
-        return lambda i, y: call(model, i, y), lambda: [model.weights[name] for name in sorted(model.weights)]
+
+        def spoil():
+            model.weights["table/embeddings"] = np.full((5, 4), np.nan, np.float32)
+
+        return (
+            lambda i, y: call(model, i, y),
+            lambda: [model.weights[name] for name in sorted(model.weights)],
+            spoil,
+        )
 
     return face
 
@@ -249,7 +259,10 @@ def caffe_face(call, folder):
         solver.net.blobs["i"].data[...], solver.net.blobs["label"].data[...] = i, y
         call(solver)
 
-    return run, lambda: [b.data.copy() for blobs in solver.net.params.values() for b in blobs]
+    def spoil():
+        solver.net.params["table"][0].data[...] = np.nan
+
+    return run, lambda: [b.data.copy() for blobs in solver.net.params.values() for b in blobs], spoil
 
 
 GENERATED = """
@@ -331,7 +344,7 @@ def test_guard_of_a_face(guard, face, tmp_path):
     if (guard, face) in LEFT_OUT and guard == "computed index":
         assert LEFT_OUT[guard, face]
         return
-    call, weights = reads.make(factor, tmp_path)
+    call, weights, _ = reads.make(factor, tmp_path)
     if reads.reads_labels or not guard.startswith("label"):
         before = [np.array(w) for w in weights()]
         with pytest.raises(PrototorchError) as caught:
@@ -343,6 +356,38 @@ def test_guard_of_a_face(guard, face, tmp_path):
         call(INDICES, LABELS)
         changed = not all(np.array_equal(a, b) for a, b in zip(before, weights(), strict=True))
         assert changed == reads.trains
+
+
+#: what writes the weights that PyTorch would write, or writes none and gives what it computes
+AS_TORCH = {
+    "eager": "an optimizer steps whatever the gradients are",
+    "compile": "as eager",
+    **dict.fromkeys(
+        ("evaluate", "test_on_batch", "predict", "predict_on_batch", "caffe forward"), "nothing is trained"
+    ),
+}
+
+
+#: faces that should refuse such a step, and do not yet
+NOT_YET = {"graph": "Graph.minimize writes a step whose loss is not finite"}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("face", FACES)
+def test_a_loss_that_is_not_finite(face, tmp_path, request):
+    if face in NOT_YET:
+        request.applymarker(pytest.mark.xfail(reason=NOT_YET[face], raises=pytest.fail.Exception))
+    call, weights, spoil = FACES[face].make(1, tmp_path)
+    spoil()
+    before = [np.array(w) for w in weights()]
+    if face in AS_TORCH:
+        call(INDICES, LABELS)
+        same = all(np.array_equal(a, b, equal_nan=True) for a, b in zip(before, weights(), strict=True))
+        assert same != FACES[face].trains, AS_TORCH[face]
+        return
+    with pytest.raises(TrainingError, match="finite"):
+        call(INDICES, LABELS)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(before, weights(), strict=True))
 
 
 def test_a_text_whose_token_has_no_row():
