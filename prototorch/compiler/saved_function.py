@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.compiler.impure_reads import refuse_impure_reads
 from prototorch.compiler.saved_graph import check_spec, decode_graph, encode_graph, unify
 from prototorch.compiler.signature import collect_tensors
 from prototorch.compiler.trace import TraceInterpreter
@@ -39,7 +40,7 @@ class _Recording:
         arguments = [trace.input(f"argument:{k}", spec) for k, spec in enumerate(specs)]
         token = active_trace.set(trace)
         try:
-            with no_grad():
+            with no_grad(), refuse_impure_reads():
                 value = function(*arguments)
             tensors = collect_tensors(value)
             outputs = [trace.cell(t).value for t in tensors]

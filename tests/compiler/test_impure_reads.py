@@ -52,6 +52,13 @@ def test_the_line_of_a_draw_is_that_of_the_draw():
         pt.compile(function)(X)
 
 
+def test_a_function_that_is_saved_is_looked_at_as_well(tmp_path):
+    for name in ("random.random", "np.random.rand", "time"):
+        with pytest.raises(UsageError, match="as an argument"):
+            pt.compile(READS[name]).save(tmp_path / "f.h5", X)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_package_draws_anew_and_a_deadline_outside_is_no_read():
     function = pt.compile(lambda x: pt.nn.functional.dropout(x + pt.rand(2)))
     before = time.time()
