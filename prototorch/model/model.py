@@ -86,8 +86,9 @@ from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.trained_weights import with_trainable
 
 if TYPE_CHECKING:
+    from prototorch.data.dataset import ArrayDataset
+    from prototorch.data.pipeline.columns import Columns
     from prototorch.data.pipeline.signature import ModelSignature
-    from prototorch.data.pipeline.source import DataSource
     from prototorch.train.builtin_callbacks import History
     from prototorch.train.plan_cache import PlanCache
     from prototorch.train.trainer import Trainer
@@ -612,6 +613,9 @@ class Model:
         steps = check_optional_integer("steps", steps)
         parts: list[dict[str, np.ndarray]] = []
         for columns in pipeline.open_samples(x, self.signature().without_targets, batch_size, steps).groups:
+            if callbacks is None and steps is None and columns.is_small(batch_size):
+                parts.append(self._predict_at_once(columns))
+                continue
             batches = columns.batches(batch_size)
             warn_of_missing_batches("steps", steps, batches.steps())
             self._build(batches.input_specs)
@@ -646,29 +650,44 @@ class Model:
     @explain_arguments()
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for these samples, computed as one batch."""
+        signature = self.signature().without_targets
+        copies = self._copy_outputs(signature, pipeline.DataSource(x).arrays(signature))
+        return next(iter(copies.values())) if len(copies) == 1 else copies
+
+    def _predict_at_once(self, columns: Columns) -> dict[str, np.ndarray]:
+        """As `Trainer.predict`, of samples that are one batch."""
+        data = columns.arrays_in_memory()
+        outputs = self._copy_outputs(columns.signature, data)
+        train.warn_of_nan_outputs(self.trainer, outputs)
+        return outputs
+
+    def _copy_outputs(self, signature: ModelSignature, data: ArrayDataset) -> dict[str, np.ndarray]:
+        """The outputs of a step on these samples, by name."""
         to_numpy = self.trainer.plan_cache.backend.to_numpy
         with self.trainer.lock:
-            outputs = self._run_on_batch(PREDICT, pipeline.DataSource(x), None)
-            copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
-        return next(iter(copies.values())) if len(copies) == 1 else copies
+            outputs = self._run_on_batch(PREDICT, signature, data, None)
+            return {name: np.array(to_numpy(array)) for name, array in outputs.items()}
 
     def _on_batch(self, phase: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool) -> Any:
         trainer = self._compiled_trainer()
         with trainer.lock:
-            self._run_on_batch(phase, pipeline.DataSource(x, y, sample_weight), class_weight)
+            signature = self.signature()
+            data = pipeline.DataSource(x, y, sample_weight).arrays(signature)
+            self._run_on_batch(phase, signature, data, class_weight)
             results = trainer.plan_cache.metrics.results(phase)
             return results if as_dict else EvaluationResult(results)
 
-    def _run_on_batch(self, phase: str, source: DataSource, class_weight: Any) -> dict[str, Any]:
-        runner, signature = self._on_batch_runner, self.signature()
-        if phase == PREDICT:
-            signature = signature.without_targets
-        data = source.arrays(signature)
+    def _run_on_batch(
+        self, phase: str, signature: ModelSignature, data: ArrayDataset, class_weight: Any
+    ) -> dict[str, Any]:
+        runner = self._on_batch_runner
         if not runner.is_bound(phase, data):
             bound_columns = pipeline.Columns(signature, data).bind()
             self._build(bound_columns.input_specs)
-            self.input_ranges.check(bound_columns.dataset)
             runner.bind(phase, data, bound_columns)
+            self.input_ranges.check(bound_columns.dataset)
+        elif phase != TRAIN and self.input_ranges.needs_check:
+            self.input_ranges.check(runner.bound_dataset(phase, data))
         return runner.run(phase, data, class_weight)
 
     def signature(self) -> ModelSignature:

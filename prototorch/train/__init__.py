@@ -11,6 +11,7 @@ _NAMES = PublicNames(
     __name__,
     {
         "builtin_callbacks": "History",
+        "evaluation": "warn_of_nan_outputs",
         "evaluation_result": "EvaluationResult",
         "loss_terms": "apply_loss_weights by_output",
         "data_signature": "model_signature",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from prototorch.train.state_check import describe_states, non_finite_states
 from prototorch.train.step_inputs import PREDICT, TEST
 from prototorch.train.step_runner import StepRunner
 
-__all__ = ["evaluate", "predict"]
+__all__ = ["evaluate", "predict", "warn_of_nan_outputs"]
 
 
 def evaluate(runner: StepRunner, data: Batches, calls: CallbackList, steps: int | None = None) -> dict[str, Any]:
@@ -61,11 +62,16 @@ def predict(runner: StepRunner, data: Batches, calls: CallbackList, steps: int |
                 break
     runner.call_hooks(calls, "on_predict_end")
     outputs = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    warn_of_nan_outputs(runner, outputs)
+    return outputs
+
+
+def warn_of_nan_outputs(runner: StepRunner, outputs: Mapping[str, np.ndarray]) -> None:
+    """Issue a RuntimeWarning for outputs that are NaN, with the samples and what explains them."""
     for name, array in outputs.items():
         if array.dtype.kind == "f" and array.size and np.isnan(array.min()):
             rows = np.flatnonzero(np.isnan(array.reshape(len(array), -1)).any(axis=1)).tolist()
             _warn(runner, f"the output {name!r} is NaN for {make_sample_namer(len(array), None, None)(rows)}")
-    return outputs
 
 
 def _warn(runner: StepRunner, what: str) -> None:

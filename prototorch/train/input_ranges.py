@@ -36,9 +36,14 @@ class InputRanges:
         self.warned_inputs.clear()
         self.training_ranges = ranges
 
+    @property
+    def needs_check(self) -> bool:
+        """Whether there are inputs with known ranges that no warning was issued of yet."""
+        return bool(self.training_ranges) and not self.training_ranges.keys() <= self.warned_inputs
+
     def check(self, dataset: BoundDataset) -> None:
         """Warn, once for each input, of data in another range than the training data."""
-        if self.training_ranges and not self.training_ranges.keys() <= self.warned_inputs:
+        if self.needs_check:
             self._compare(dataset, measure_inputs(self.net, dataset))
 
     def _compare(self, dataset: BoundDataset, ranges: Mapping[str, ValueRange]) -> None:

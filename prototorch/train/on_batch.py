@@ -44,6 +44,10 @@ class OnBatchRunner:
         """Whether there is a binding for batches like this one."""
         return _binding_key(phase, data) in self._bindings
 
+    def bound_dataset(self, phase: str, data: ArrayDataset) -> BoundDataset:
+        """The samples as they are fed; there must be a binding for them."""
+        return self._bindings[_binding_key(phase, data)].dataset.rebind(data)
+
     def bind(self, phase: str, data: ArrayDataset, binding: BoundColumns) -> None:
         """Remember how batches like this one are bound, and forget the oldest binding where there are too many."""
         trainer, empty = self.trainer, binding.dataset.rebind(data.without_samples())

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from prototorch.data.checks import check_inputs, check_sample, warn_of_small_split
 from prototorch.data.data_block import Data
-from prototorch.data.dataset import Dataset
+from prototorch.data.dataset import ArrayDataset, Dataset
+from prototorch.data.dataset_notes import MIN_SAMPLES
 from prototorch.data.pipeline.batches import Batches
 from prototorch.data.pipeline.bound import BoundColumns
 from prototorch.data.pipeline.checked import CheckedColumns
@@ -38,6 +39,17 @@ class Columns:
         """The names of the columns that the input and the target of a table consist of; None without names."""
         names = self.dataset.feature_names
         return TableColumns(names, self.dataset.target_names) if names else None
+
+    def is_small(self, batch_size: int) -> bool:
+        """Whether they are arrays of one batch, and so few that there are no notes on them: a loader costs more than a
+        step on them."""
+        is_plain = self.block is None and self.feeding == Feeding() and isinstance(self.dataset, ArrayDataset)
+        return is_plain and 0 < len(self.dataset) <= min(batch_size, MIN_SAMPLES - 1)
+
+    def arrays_in_memory(self) -> ArrayDataset:
+        """The data set of columns that are small; see `is_small`."""
+        assert isinstance(self.dataset, ArrayDataset)
+        return self.dataset
 
     def split(self, fraction: float, seed: int | None) -> Columns:
         """The data without a share of them, which is for validation; arguments as of `Dataset.split`.
