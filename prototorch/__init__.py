@@ -45,6 +45,7 @@ _PUBLIC = {
     "Module": ("prototorch.nn.module", "Module"),
     "Function": ("prototorch.eager.function", "Function"),
     "cuda": ("prototorch.cuda", ""),
+    "backends": ("prototorch.backends", ""),
     "autograd": ("prototorch.autograd", ""),
     "linalg": ("prototorch.linalg", ""),
     "special": ("prototorch.special", ""),

@@ -22,6 +22,7 @@ MORE = {
     "measure": "tests/cli/test_time.py tests/cli/test_time_caffe.py",
     "spec": "tests/ops",
     "special": "tests/eager",
+    "backends": "tests/cuda/fake/test_compute_modes.py",
     "testing": "tests/test_every_layer.py",
 }
 

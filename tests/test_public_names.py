@@ -15,8 +15,8 @@ from prototorch.eager.registry import FUNCTIONS
 
 NAMES = {
     "prototorch": """
-        Callback Data EvaluationResult Function Generator Graph Input Layer Model Module Sequential Variable Weights
-        __version__ autograd caffe callbacks compile constraints cuda data default_generator errors generate
+        Callback Data EvaluationResult Function Generator Graph Input Layer Model Module Sequential Variable
+        Weights __version__ autograd backends caffe callbacks compile constraints cuda data default_generator errors generate
         func grad gradients group initializers layers linalg load load_compiled load_model losses manual_seed
         metrics model_from_bytes models nn ops optim optimizers read_weights regularizers save schedules special
         training utils
@@ -116,11 +116,12 @@ NAMES = {
     """,
     "cuda": """
         BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor
-        LongTensor ShortTensor can_device_access_peer current_device device device_count empty_cache
+        LongTensor OutOfMemoryError ShortTensor can_device_access_peer current_device device device_count empty_cache
         get_device_capability get_device_name get_rng_state init initial_seed is_available is_bf16_supported
         is_initialized manual_seed manual_seed_all max_memory_allocated mem_get_info memory_allocated
         memory_reserved reset_peak_memory_stats seed seed_all set_device set_rng_state synchronize
     """,
+    "backends": "cuda cudnn",
     "autograd": """
         Function Variable anomaly_mode backward detect_anomaly enable_grad function functional grad grad_mode
         gradcheck gradgradcheck graph

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: packages that no command on a declared net needs: PyTorch's face, the wings, functions of tensors
 WINGS = (
     "autograd",
+    "backends",
     "caffe",
     "compiler",
     "eager.functions",

@@ -15,7 +15,7 @@ _NAMES = PublicNames(
     {
         "devices": "can_device_access_peer current_device device device_count get_device_capability get_device_name "
         "init is_available is_bf16_supported is_initialized set_device synchronize",
-        "memory": "empty_cache max_memory_allocated mem_get_info memory_allocated memory_reserved "
+        "memory": "OutOfMemoryError empty_cache max_memory_allocated mem_get_info memory_allocated memory_reserved "
         "reset_peak_memory_stats",
         "random": "get_rng_state initial_seed manual_seed manual_seed_all seed seed_all set_rng_state",
         "tensor_types": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "

@@ -118,7 +118,16 @@ class CupyDevice:
     @in_stream
     def empty_pooled(self, shape: tuple[int, ...], dtype: str) -> Any:
         """See `CudaDevice.empty_pooled`."""
-        return self.cp.empty(shape, dtype=dtype)
+        try:
+            return self.cp.empty(shape, dtype=dtype)
+        except self.cp.cuda.memory.OutOfMemoryError as exc:
+            gc.collect()  # tensors in circles that are not used any more
+            self.pool.free_all_blocks()
+            try:
+                return self.cp.empty(shape, dtype=dtype)
+            except self.cp.cuda.memory.OutOfMemoryError:
+                nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+                raise out_of_memory_error(nbytes, *self.cp.cuda.runtime.memGetInfo()) from exc
 
     @in_stream
     def memory_usage(self) -> MemoryUsage:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from prototorch.engine.backends.precision import ExecutionSettings
-from prototorch.errors import ResourceError
+from prototorch.errors import OutOfMemoryError
 
 __all__ = ["ALIGNMENT", "CudaDevice", "MemoryUsage", "format_bytes", "out_of_memory_error"]
 
@@ -172,11 +172,11 @@ class CudaDevice(Protocol):
         """The address of an array's first element."""
 
 
-def out_of_memory_error(needed: int, free: int | None, total: int | None) -> ResourceError:
+def out_of_memory_error(needed: int, free: int | None, total: int | None) -> OutOfMemoryError:
     """The error of an allocation that failed."""
     available = "" if free is None else f"; {format_bytes(free)} are free"
     available += "" if total is None else f" of {format_bytes(total)}"
-    return ResourceError(f"the GPU has no memory for {format_bytes(needed)}{available}")
+    return OutOfMemoryError(f"the GPU has no memory for {format_bytes(needed)}{available}")
 
 
 def format_bytes(count: float) -> str:

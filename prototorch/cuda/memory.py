@@ -6,9 +6,10 @@ from typing import Any
 
 from prototorch.cuda.device_protocol import MemoryUsage
 from prototorch.cuda.devices import gpu_backend, is_available, resolve_index
+from prototorch.errors import OutOfMemoryError
 
-__all__ = ["empty_cache", "max_memory_allocated", "mem_get_info", "memory_allocated", "memory_reserved",
-           "reset_peak_memory_stats"]  # fmt: skip
+__all__ = ["OutOfMemoryError", "empty_cache", "max_memory_allocated", "mem_get_info", "memory_allocated",
+           "memory_reserved", "reset_peak_memory_stats"]  # fmt: skip
 
 _peaks: dict[int, int] = {}
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from prototorch.eager.compute_modes import MODES
 from prototorch.eager.device import CPU, Device, as_device, current_gpu
 from prototorch.eager.edge import Edge
 from prototorch.eager.grad_mode import recording
@@ -414,7 +415,7 @@ def cpu_interpreter() -> EagerInterpreter:
 @cache
 def _gpu_interpreter(index: int) -> EagerInterpreter:
     device = Device("cuda", index)
-    return EagerInterpreter(backend_for(str(device)), device)
+    return EagerInterpreter(backend_for(str(device), **MODES.backend_options(str(device))), device)
 
 
 def interpreter_for(device: Any = None) -> EagerInterpreter:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from prototorch.eager import device, dtype, grad_mode, operands, printing, size, tensor, type_info, typed_tensors
+from prototorch.eager import (
+    compute_modes,
+    device,
+    dtype,
+    grad_mode,
+    operands,
+    printing,
+    size,
+    tensor,
+    type_info,
+    typed_tensors,
+)
 from prototorch.eager.array_api.creation import CONSTANTS
 from prototorch.eager.registry import FUNCTIONS
 
@@ -14,6 +25,12 @@ importlib.import_module("prototorch.eager.functions")
 __all__ = ["NAMES"]
 
 _MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled", "is_grad_enabled")
+_COMPUTE_MODES = (
+    "set_float32_matmul_precision",
+    "get_float32_matmul_precision",
+    "use_deterministic_algorithms",
+    "are_deterministic_algorithms_enabled",
+)
 _TYPES = ("can_cast", "get_default_dtype", "set_default_dtype", "promote_types")
 
 #: the public names and what they are
@@ -23,6 +40,7 @@ NAMES: dict[str, Any] = {
     **{name: dtype.DTYPES[target] for name, target in dtype.ALIASES.items()},
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
+    **{name: getattr(compute_modes, name) for name in _COMPUTE_MODES},
     "result_type": operands.result_type,
     "finfo": type_info.finfo,
     "iinfo": type_info.iinfo,

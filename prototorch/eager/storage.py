@@ -12,13 +12,14 @@ class Storage:
     """The memory that a tensor and its views have in common.
 
     version: counts the changes of its elements. graph_version: counts the changes of the tensor that the views are of
-    as the tape knows it, after which a view's place on the tape is another one.
+    as the tape knows it, after which a view's place on the tape is another one. is_pinned: whether it is page-locked
+    memory of the host, from which a GPU copies while the host goes on.
     """
 
-    __slots__ = ("graph_version", "version")
+    __slots__ = ("graph_version", "is_pinned", "version")
 
-    def __init__(self) -> None:
-        self.version = 0
+    def __init__(self, is_pinned: bool = False) -> None:
+        self.version, self.is_pinned = 0, is_pinned
         self.graph_version = 0
 
     def mark_changed(self) -> None:
@@ -33,7 +34,7 @@ class VariableStorage(Storage):
     __slots__ = ("_own_changes", "name", "variables")
 
     def __init__(self, variables: Any, name: str):
-        self.graph_version = 0
+        self.graph_version, self.is_pinned = 0, False
         self.variables, self.name, self._own_changes = variables, name, 0
 
     @property

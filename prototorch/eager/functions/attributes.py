@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.eager.interpreter import cpu_interpreter, interpreter_for
 from prototorch.eager.operands import cast_to
 from prototorch.eager.registry import tensor_function, tensor_method
+from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import BackendError, ShapeError, UsageError
 from prototorch.ops.reduce import sum_to
 
 __all__ = ["is_nonzero", "is_same_size", "is_signed"]
@@ -71,14 +73,25 @@ def storage_offset(self: Tensor) -> int:
 
 @tensor_method
 def pin_memory(self: Tensor) -> Tensor:
-    """The tensor itself: the executor copies through pinned memory of its own (torch.Tensor.pin_memory)."""
-    return self
+    """A copy in page-locked memory, from which a GPU copies while the host goes on; the tensor itself where it is there
+    or on a GPU, and where there is no GPU, which needs no such memory (torch.Tensor.pin_memory)."""
+    if self.storage.is_pinned or self.device.type != "cpu":
+        return self
+    try:
+        gpu = interpreter_for("cuda")
+    except BackendError:
+        return self
+    memory = gpu.backend.batch_memory.empty(tuple(self.shape), self.array.dtype)
+    if memory is None:
+        return self
+    memory[...] = self.numpy()
+    return cpu_interpreter().wrap(memory, Storage(is_pinned=True))
 
 
 @tensor_method
 def is_pinned(self: Tensor) -> bool:
-    """Whether the memory is pinned: False (torch.Tensor.is_pinned)."""
-    return False
+    """Whether the tensor is in page-locked memory (torch.Tensor.is_pinned)."""
+    return self.storage.is_pinned
 
 
 @tensor_method

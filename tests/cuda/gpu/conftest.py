@@ -10,7 +10,6 @@ import pytest
 
 from prototorch.cuda import device_kind
 from prototorch.eager import interpreter
-from prototorch.eager.device import Device
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
 from tests.cuda.fake.fake_cuda import VARIABLE, use_fake_cuda
 
@@ -45,13 +44,8 @@ def gpu():
 
 
 @pytest.fixture
-def eager_gpu(gpu, monkeypatch):
-    """Tensors on "cuda" are computed in strict float32, to be compared with the CPU's; gives their interpreter."""
-    backend = gpu("fp32")
-    if backend not in _interpreters:
-        _interpreters[backend] = interpreter.EagerInterpreter(backend, Device("cuda", 0))
-    monkeypatch.setattr(interpreter, "_gpu_interpreter", lambda index: _interpreters[backend])
-    return _interpreters[backend]
-
-
-_interpreters = {}
+def eager_gpu(gpu):
+    """The interpreter of tensors on "cuda" as users get it: float32 is not rounded to TF32 unless it is asked for."""
+    eager = interpreter.interpreter_for("cuda")
+    assert eager.backend.device.settings.precision.name == "fp32"
+    return eager
