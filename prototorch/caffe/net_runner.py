@@ -21,6 +21,7 @@ from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_layer import PythonLayer, PythonLayers
 from prototorch.caffe.python_params import with_python_params
 from prototorch.caffe.settings import SETTINGS, current_backend, new_seed
+from prototorch.caffe.solver_position import NetPosition
 from prototorch.caffe.text.message import Message
 from prototorch.errors import ShapeError
 from prototorch.runtime.variables import Variables, initial_value, total_bytes
@@ -64,6 +65,7 @@ class NetRunner:
         may_run = SETTINGS.allows_python if allow_python is None else allow_python
         self._python_layers = PythonLayers(phase, dtype) if may_run else None
         self._params: dict[tuple[str, int], ParamBlob] = {}
+        self._folders = tuple(folders)
         self.data_layers = open_data_layers(self.message, phase, folders, self.seed, dtype)
         try:
             sources = [layer.source.shapes for layer in self.data_layers.values()]
@@ -170,6 +172,34 @@ class NetRunner:
             data.forward([], [self._execution.blobs[top] for top in layers[index].tops])
         self._execution.reshape()
         self._execution.check_input_labels()
+
+    def position(self) -> NetPosition:
+        """The numbers of the next batches and of the next run, for `go_to`."""
+        batches = {str(index): data.source.position for index, data in self.data_layers.items()}
+        return NetPosition(self._execution.step, batches)
+
+    def go_to(self, position: NetPosition, seed: int) -> None:
+        """Go on with these batches and this run, and with the random numbers of this seed."""
+        if seed != self.seed:
+            self._reseed(seed)
+        self._execution.step = position.run
+        for index, data in self.data_layers.items():
+            if str(index) in position.batches:
+                data.source.seek(position.batches[str(index)])
+
+    def _reseed(self, seed: int) -> None:
+        """Draw data and random layers with another seed. MemoryData keeps the arrays that it was given."""
+        dtype = self.backend.precision.float_dtype
+        self.seed = self._execution.seed = seed
+        others = open_data_layers(self.message, self.phase, self._folders, seed, dtype)
+        layers, shapes = self.caffe_net.layers, self.caffe_net.shapes
+        for index, data in self.data_layers.items():
+            if layers[index].type == "DummyData":
+                tops = {t: shapes[v] for t, v in zip(layers[index].tops, layers[index].top_values, strict=True)}
+                data.source = DummyDataSource(layers[index], tops, seed + index, dtype)
+            elif layers[index].type != "MemoryData":
+                data.source.close()
+                data.source = others[index].source
 
     def naming_labels(self) -> AbstractContextManager[None]:
         """See `Execution.naming_labels`."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from prototorch.caffe.data.file_search import FileSearch
 from prototorch.caffe.interop.solver_fields import LearningRate, check_solver, translate_optimizer
+from prototorch.caffe.interop.solver_state import read_solver_state
 from prototorch.caffe.net import Net
 from prototorch.caffe.settings import log, new_seed
 from prototorch.caffe.snapshot_prefix import snapshot_prefix
@@ -19,12 +20,13 @@ from prototorch.caffe.solver_iteration import SolverIteration
 from prototorch.caffe.solver_log import SmoothedLoss, SolverLog
 from prototorch.caffe.solver_nets import NetSource, find_test_nets, find_train_net
 from prototorch.caffe.solver_param import SolverParam
+from prototorch.caffe.solver_position import SolverPosition, position_path, read_position
 from prototorch.caffe.solver_snapshot import check_space, load_weights, restore_snapshot, snapshot_names, write_snapshot
 from prototorch.caffe.solver_test import TestResult, run_test
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_solver_file
 from prototorch.data.read_limits import ReadLimits
-from prototorch.errors import warn_user
+from prototorch.errors import ModelFileError, warn_user
 from prototorch.train.state_check import describe_states, non_finite_states
 
 __all__ = [
@@ -153,15 +155,16 @@ class Solver:
         self.is_stopped = False
         self._run(self.iter + count, keeps_blobs=True)
 
-    def solve(self, resume_file: str | os.PathLike[str] | None = None) -> None:
-        """Train up to ``max_iter``, with tests and snapshots as the solver says; resume_file: go on with this state.
+    def solve(self, resume_file: str | os.PathLike[str] | None = None, caffe_resume: bool = False) -> None:
+        """Train up to ``max_iter``, with tests and snapshots as the solver says; resume_file: go on with this state,
+        caffe_resume: as Caffe does (see `restore`).
 
         Raises errors as `step` and `restore` do, SnapshotError where a snapshot cannot be written.
         """
         param = self._message
         self.is_stopped = False
         if resume_file is not None:
-            self.restore(resume_file)
+            self.restore(resume_file, caffe_resume)
         self._check_space()
         start = self.iter
         smoothed = self._run(param["max_iter"], keeps_blobs=False)
@@ -270,7 +273,7 @@ class Solver:
         """Write the weights and the state; returns the paths of the two files. Values that are not finite are named by
         a RuntimeWarning. Raises SnapshotError."""
         names = snapshot_names(self._prefix.path, self.iter, self._message["snapshot_format"])
-        self._prefix.check(names)
+        self._prefix.check((*names, position_path(names[1])))
         self.log.write(f"Snapshotting to {names[0]} and {names[1]}")
         self._iteration.create_state()
         bad = non_finite_states(self.net.variables)
@@ -278,7 +281,13 @@ class Solver:
             text = f"{names[0]} gets values that are not finite: {describe_states(self.net.variables, bad)}"
             warn_user(text, RuntimeWarning)
         write_snapshot(
-            self.net, self.type, names, self.iter, self._learning_rate.current_step, self._message["snapshot_diff"]
+            self.net,
+            self.type,
+            names,
+            self.iter,
+            self._learning_rate.current_step,
+            self._message["snapshot_diff"],
+            self._position(),
         )
         self.snapshots.append(names)
         return names
@@ -293,15 +302,39 @@ class Solver:
             self._prefix.check(names)
             check_space(self.net, self.type, os.path.dirname(names[0]), count, param["snapshot_diff"])
 
-    def restore(self, state_file: str | os.PathLike[str]) -> None:
-        """Go on with a state, ``.solverstate`` or ``.solverstate.h5``, and the weights that it names. The data begin
-        again at their first row, as in Caffe.
+    def _position(self) -> SolverPosition:
+        batch, seed = self._iteration.position
+        return SolverPosition(seed, batch, tuple(net.position() for net in (self.net, *self.test_nets)))
+
+    def restore(self, state_file: str | os.PathLike[str], caffe_resume: bool = False) -> None:
+        """Go on with a state, ``.solverstate`` or ``.solverstate.h5``, and the weights that it names.
+
+        The data go on at the same batch, with the same random numbers, where the file is beside the state that
+        `snapshot` has written there (``NAME.resume``); else they begin again at their first row, as
+        with ``caffe_resume`` and in Caffe. The log says which. The states of recurrent layers begin anew.
 
         Raises ModelFileError for a file that is missing, damaged, or of another net or solver type.
         """
+        state = read_solver_state(state_file)
+        position = None if caffe_resume else read_position(state_file, state)
+        nets = (self.net, *self.test_nets)
+        if position is not None and len(position.nets) != len(nets):
+            raise ModelFileError(
+                f"{position_path(state_file)}: is of {len(position.nets)} nets, the solver has {len(nets)}; "
+                "--caffe-resume goes on without it"
+            )
         state = restore_snapshot(self.net, self.type, state_file, self.search)
         self.iter, self._learning_rate.current_step = state.iteration, state.current_step
-        self.log.write(f"Restored {os.fspath(state_file)}: iteration {self.iter}")
+        how = "the data begin at their first row, as in Caffe"
+        if position is not None:
+            self._seed = position.seed
+            self._iteration.position = position.batch, position.seed
+            for net, where in zip(nets, position.nets, strict=True):
+                net.go_to(where, position.seed)
+            how = "the data go on at the same row, with the same random numbers"
+        elif not caffe_resume:
+            how += f": there is no {os.path.basename(position_path(state_file))} of this state"
+        self.log.write(f"Restored {os.fspath(state_file)}: iteration {self.iter}; {how}")
 
     def close(self) -> None:
         """End the threads that read data."""

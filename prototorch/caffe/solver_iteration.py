@@ -25,6 +25,7 @@ class SolverIteration:
         self._iter_size = solver["iter_size"]
         self._step: SolverStep | None = None
         self._update: SolverUpdate | None = None
+        self._first_batch = 0
         self._statistics: list[tuple[ParamBlob, np.ndarray]] = []  # as they were before the forward pass
 
     @property
@@ -36,7 +37,9 @@ class SolverIteration:
     def _current_step(self) -> SolverStep:
         net = self.net.caffe_net
         if self._step is None or self._step.net is not net:
+            first_batch, _ = self.position
             self._step = SolverStep(net, self.net.variables, self.net.backend, self._solver, self._seed)
+            self._step.num_batches = first_batch
         return self._step
 
     def create_state(self) -> None:
@@ -49,6 +52,18 @@ class SolverIteration:
             solver = self._solver
             self._update = SolverUpdate(self.net, step, solver["type"], solver["momentum"], self._iter_size)
         return self._update
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The number of the next batch of iterations that are one plan, and the seed of random layers; also to be
+        set."""
+        return (0 if self._step is None else self._step.num_batches) or self._first_batch, self._seed
+
+    @position.setter
+    def position(self, value: tuple[int, int]) -> None:
+        self._first_batch, self._seed = value
+        if self._step is not None:
+            self._step.num_batches, self._step.seed = value
 
     def run(self, rate: float, iteration: int) -> float:
         """A whole iteration; the outputs' blobs get their values. Returns the loss, the mean over its batches."""

@@ -18,6 +18,7 @@ from prototorch.caffe.interop.solver_state import SolverState, read_solver_state
 from prototorch.caffe.net import Net
 from prototorch.caffe.param_blob import ParamBlob
 from prototorch.caffe.python_params import with_python_params
+from prototorch.caffe.solver_position import SolverPosition, write_position
 from prototorch.caffe.solver_step import owned_params
 from prototorch.engine.storage.atomic_write import check_writable
 from prototorch.engine.storage.load_report import LoadReport
@@ -36,17 +37,26 @@ def snapshot_names(prefix: str, iteration: int, snapshot_format: str) -> tuple[s
 
 
 def write_snapshot(
-    net: Net, kind: str, paths: tuple[str, str], iteration: int, current_step: int, with_diff: bool = False
+    net: Net,
+    kind: str,
+    paths: tuple[str, str],
+    iteration: int,
+    current_step: int,
+    with_diff: bool = False,
+    position: SolverPosition | None = None,
 ) -> None:
     """Write weights and state, each whole or not at all; the state last. paths: of the two, as Caffe is to find them.
 
-    kind: the solver's type. with_diff: write the gradients (``snapshot_diff``), too.
+    kind: the solver's type. with_diff: write the gradients (``snapshot_diff``), too. position: in the data, written
+    beside the state.
     """
     for path in paths:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_caffemodel(paths[0], *net.stored_params(), _gradients(net) if with_diff else None)
-    history = read_history(net, kind)
-    write_solver_state(paths[1], SolverState(iteration, paths[0], current_step, tuple(history)))
+    state = SolverState(iteration, paths[0], current_step, tuple(read_history(net, kind)))
+    if position is not None:
+        write_position(paths[1], state, position)
+    write_solver_state(paths[1], state)
 
 
 def check_space(net: Net, kind: str, folder: str, count: int, with_diff: bool = False) -> None:

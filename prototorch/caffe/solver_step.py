@@ -66,7 +66,7 @@ class SolverStep:
             decayed_weights=_decayed(net, solver),
         )
         self._specs = {value: net.specs[value] for value in net.inputs.values()}
-        self._num_batches = 0
+        self.num_batches = 0
 
     def create_slots(self) -> None:
         """Make the optimizer's state, if it is not there yet."""
@@ -85,8 +85,8 @@ class SolverStep:
             feeds[LEARNING_RATE] = np.asarray(rate, self.plans.step_graphs.float_dtype)
             feeds[STEP] = np.int64(iteration + 1)
         if RANDOM_KEY in executor.plan.inputs:
-            feeds[RANDOM_KEY] = random_key(self.seed, self._num_batches)
-        self._num_batches += 1
+            feeds[RANDOM_KEY] = random_key(self.seed, self.num_batches)
+        self.num_batches += 1
         try:
             outputs = executor(feeds, raise_if_not_finite)
             executor.synchronize(raise_if_not_finite)

@@ -17,7 +17,8 @@ __all__ = [
     "test_caffe", "train_caffe",
 ]  # fmt: skip
 
-_NAMES = {"level": "--level", "stages": "--stage", "snapshot": "--snapshot", "snapshot_prefix": "--snapshot-prefix",
+_NAMES = {"level": "--level", "stages": "--stage", "snapshot": "--snapshot",
+          "caffe_resume": "--caffe-resume", "snapshot_prefix": "--snapshot-prefix",
           "sigint_effect": "--sigint-effect", "sighup_effect": "--sighup-effect",
           "iterations": "--iterations"}  # fmt: skip
 

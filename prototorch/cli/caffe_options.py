@@ -29,6 +29,9 @@ def caffe_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a training by a Caffe solver."""
     options = (
         click.option("--snapshot", metavar="STATE", help="Caffe: go on with this .solverstate or .solverstate.h5."),
+        click.option(
+            "--caffe-resume", is_flag=True, help="Caffe: with --snapshot, begin the data anew, as Caffe does."
+        ),
         click.option("--snapshot-prefix", metavar="PATH", help="Caffe: snapshots are PATH_iter_N..., anywhere."),
         click.option("--sigint-effect", type=_EFFECTS, help="Caffe: what Ctrl-C asks for. Default: stop."),
         click.option("--sighup-effect", type=_EFFECTS, help="Caffe: what SIGHUP asks for. Default: snapshot."),

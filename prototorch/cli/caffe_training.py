@@ -36,7 +36,8 @@ EFFECTS = (STOP, SNAPSHOT, NONE)
 
 @dataclass
 class CaffeRun:
-    """The options of a run. snapshot: the state to go on with. weights: files with commas between them.
+    """The options of a run. snapshot: the state to go on with; caffe_resume: as Caffe does. weights: files with commas
+    between them.
 
     snapshot_prefix: instead of the solver's. sigint_effect, sighup_effect: what the signals ask for, one of `EFFECTS`.
     """
@@ -44,6 +45,7 @@ class CaffeRun:
     solver_file: str
     run_dir: str | None = None
     snapshot: str | None = None
+    caffe_resume: bool = False
     weights: str | None = None
     snapshot_prefix: str | None = None
     level: int = 0
@@ -95,6 +97,8 @@ class _Signals:
 
 def train(run: CaffeRun) -> int:
     """Train as the solver says; the exit code. Raises UsageError for options that exclude each other."""
+    if run.caffe_resume and run.snapshot is None:
+        raise UsageError("--caffe-resume goes with --snapshot STATE: it says how that is gone on with")
     if run.snapshot is not None and run.weights is not None:
         raise UsageError("--snapshot goes on with the weights of its state; leave out --weights")
     message = read_solver_file(run.solver_file)
@@ -116,7 +120,7 @@ def train(run: CaffeRun) -> int:
         )
         try:
             solver.action = signals.next_request
-            solver.solve(run.snapshot)
+            solver.solve(run.snapshot, run.caffe_resume)
         finally:
             solver.close()
     _report(run, solver, time.perf_counter() - start)

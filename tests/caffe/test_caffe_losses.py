@@ -207,9 +207,7 @@ def test_accuracy_is_caffes_ties_included(shape, axis, top_k, ignore):
 @pytest.mark.parametrize("label", [3.0, -1.0])
 def test_a_label_that_is_no_class_is_refused(type_name, label):
     with pytest.raises(IndexRangeError, match=rf"{label:.0f}\b"):
-        run_layer(
-            layer(type_name, 2), {"x": np.full((2, 3), 0.5), "t": np.array([0.0, label])}, phase="TEST", seeds={}
-        )
+        run_layer(layer(type_name, 2), {"x": np.full((2, 3), 0.5), "t": np.array([0.0, label])}, phase="TEST", seeds={})
 
 
 def test_a_loss_weight_is_on_any_top_and_a_loss_may_leave_its_top_out():

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from prototorch.caffe.data.database_writer import write_database
+from prototorch.caffe.data.datum import encode_datum
 from prototorch.caffe.interop.solver_state import read_solver_state
 from prototorch.caffe.solver import get_solver
+from prototorch.caffe.solver_position import position_path, read_position
 from prototorch.caffe.solver_snapshot import read_history
 from prototorch.errors import ModelFileError, ModelWarning, TextError, UsageError, WeightsError
 from tests.caffe.golden import GOLDEN
@@ -203,3 +208,119 @@ def test_a_stated_prefix_that_no_file_can_have(folder):
         solver_of(folder, 'base_lr: 0.1 lr_policy: "fixed"', prefix="a\0b")
     solver = solver_of(folder, 'base_lr: 0.1 lr_policy: "fixed"', prefix="a" * 200)
     assert solver.snapshot()[1] == "a" * 200 + "_iter_0.solverstate"
+
+
+DATA = {
+    "hdf5": 'type: "HDF5Data" hdf5_data_param { source: "solver_data_list.txt" batch_size: 7 shuffle: true }',
+    "lmdb": 'type: "Data" transform_param { mirror: true crop_size: 5 } '
+    'data_param { source: "db" batch_size: 7 backend: LMDB }',
+    "images": 'type: "ImageData" transform_param { mirror: true crop_size: 5 } '
+    'image_data_param { source: "list.txt" root_folder: "img/" batch_size: 7 shuffle: true rand_skip: 3 }',
+    "dummy": 'type: "DummyData" dummy_data_param { shape { dim: 7 dim: 6 } shape { dim: 7 } '
+    'data_filler { type: "gaussian" std: 1 } data_filler { type: "constant" value: 1 } }',
+}
+RESUMED_NET = """
+  layer {{ name: "data" top: "data" top: "label" {data} }}
+  layer {{ name: "ip1" type: "InnerProduct" bottom: "data" top: "ip1"
+          inner_product_param {{ num_output: 8 weight_filler {{ type: "xavier" }} }} }}
+  layer {{ name: "drop" type: "Dropout" bottom: "ip1" top: "drop" }}
+  layer {{ name: "bn" type: "BatchNorm" bottom: "drop" top: "bn" }}
+  layer {{ name: "ip2" type: "InnerProduct" bottom: "bn" top: "ip2"
+          inner_product_param {{ num_output: 3 weight_filler {{ type: "xavier" }} }} }}
+  layer {{ name: "loss" type: "SoftmaxWithLoss" bottom: "ip2" bottom: "label" top: "loss" }}
+"""
+
+
+@pytest.fixture
+def images(folder):
+    """Twenty images of three classes, as files and in an LMDB."""
+    rng = np.random.default_rng(0)
+    (folder / "img").mkdir()
+    lines, records = [], []
+    for i in range(20):
+        pixels = rng.integers(0, 256, (6, 7, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / "img" / f"{i}.png")
+        lines.append(f"{i}.png {i % 3}\n")
+        records.append((f"{i:08}".encode(), encode_datum(np.ascontiguousarray(pixels.transpose(2, 0, 1)), i % 3)))
+    (folder / "list.txt").write_text("".join(lines))
+    write_database(folder / "db", records, "lmdb")
+    return folder
+
+
+def resumed_solver(data, seed, fmt="BINARYPROTO"):
+    text = (
+        f"net_param {{ {RESUMED_NET.format(data=DATA[data])} }} base_lr: 0.01 momentum: 0.9 lr_policy: 'fixed' "
+        f"random_seed: {seed} max_iter: 9 snapshot_prefix: 's' snapshot_format: {fmt} iter_size: 2"
+    )
+    with open("resumed.prototxt", "w") as file:
+        file.write(text)
+    lines = []
+    solver = get_solver("resumed.prototxt", write=lines.append)
+    solver.lines = lines
+    return solver
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("face", ["solve", "step"])
+def test_a_resumed_solver_goes_on_bit_for_bit(images, data, face):
+    """Shuffled data, crops, mirroring and dropout: 4 iterations, a snapshot, 5 more are the 9 without a stop."""
+
+    def run(solver, count):
+        for _ in range(count):
+            solver.step(1) if face == "step" else solver._run(solver.iter + 1, keeps_blobs=False)
+
+    whole = resumed_solver(data, 5)
+    run(whole, 4)
+    _, state = whole.snapshot()
+    run(whole, 5)
+    resumed = resumed_solver(data, 77)  # what is drawn follows from the state
+    resumed.restore(state)
+    assert "the data go on at the same row" in resumed.lines[-1]
+    run(resumed, 5)
+    for name, value in weights_of(whole).items():
+        np.testing.assert_array_equal(weights_of(resumed)[name], value, err_msg=name)
+    as_caffe = resumed_solver(data, 5)
+    as_caffe.restore(state, caffe_resume=True)
+    assert as_caffe.lines[-1].endswith("the data begin at their first row, as in Caffe")
+    run(as_caffe, 5)
+    assert any((weights_of(as_caffe)[n] != v).any() for n, v in weights_of(whole).items())
+    for solver in (whole, resumed, as_caffe):
+        solver.close()
+
+
+@pytest.mark.parametrize("fmt", ["BINARYPROTO", "HDF5"])
+def test_a_killed_snapshot_leaves_the_position_of_the_state_that_is_there(images, fmt, monkeypatch):
+    solver = resumed_solver("hdf5", 5, fmt)
+    solver.step(2)
+    _, state = solver.snapshot()
+    assert read_position(state, read_solver_state(state)).nets[0].batches == {"0": 4}
+    solver.step(1)
+    solver.iter = 2  # another snapshot of the same name
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("prototorch.caffe.solver_snapshot.write_solver_state", killed)
+    with pytest.raises(KeyboardInterrupt):
+        solver.snapshot()
+    assert read_position(state, read_solver_state(state)).nets[0].batches == {"0": 4}
+    solver.close()
+
+
+def test_positions_that_are_missing_foreign_or_damaged(images):
+    solver = resumed_solver("hdf5", 5)
+    solver.step(2)
+    _, state = solver.snapshot()
+    path = Path(position_path(state))
+    content = path.read_text()
+    for text in ("{", "[]", '{"format": 2, "states": {}}', content.replace('"seed": 5', '"seed": -1')):
+        path.write_text(text)
+        with pytest.raises(ModelFileError, match="--caffe-resume goes on without it"):
+            solver.restore(state)
+    path.write_text('{"format": 1, "states": {}}')
+    solver.restore(state)
+    assert "the data begin at their first row, as in Caffe: there is no s_iter_2.resume" in solver.lines[-1]
+    path.unlink()
+    solver.restore(state)
+    assert "as in Caffe: there is no" in solver.lines[-1]
+    solver.close()

@@ -50,7 +50,7 @@ def test_lenet_learns_and_goes_on(here, shell, monkeypatch):  # noqa: F811
     assert accuracies[0] < 0.3 < 0.6 < accuracies[-1]
     folder = Path("runs/solver")
     assert sorted(path.name for path in folder.iterdir() if "lenet" in path.name) == [
-        f"lenet_iter_{n}.{kind}" for n in (40, 60) for kind in ("caffemodel", "solverstate")
+        f"lenet_iter_{n}.{kind}" for n in (40, 60) for kind in ("caffemodel", "resume", "solverstate")
     ]
     weights = str(folder / "lenet_iter_60.caffemodel")
     code, out, err = shell("evaluate", "train_test.prototxt", "--weights", weights, "--iterations", "10")
@@ -72,7 +72,11 @@ def test_runs_resume_and_keep_what_is_there(small, shell):  # noqa: F811
     result = json.loads(out)
     assert result["iteration"] == 4
     assert result["snapshots"] == ["runs/solver/snap/m_iter_4.caffemodel", "runs/solver/snap/m_iter_4.solverstate"]
-    assert Path("runs/solver/snap/m_iter_4.caffemodel").read_bytes() != whole  # its data began at row 0
+    assert Path("runs/solver/snap/m_iter_4.caffemodel").read_bytes() == whole  # its data went on
+    code, out, err = shell("run", "solver.prototxt", "--snapshot", state, "--caffe-resume")
+    assert code == 0, err
+    assert f"Restored {state}: iteration 2; the data begin at their first row, as in Caffe" in out + err
+    assert Path("runs/solver/snap/m_iter_4.caffemodel").read_bytes() != whole
     assert shell("run", "solver.prototxt", "--quiet")[0] == 0
     assert Path("runs/solver-2/snap/m_iter_4.caffemodel").read_bytes() == whole
     assert (
@@ -94,6 +98,7 @@ WRONG = [
     (("run", "solver.prototxt", "--epochs", "2"), 2, "--epochs does not go with"),
     (("run", "solver.prototxt", "--data", "x"), 2, "--data does not go with"),
     (("run", "solver.prototxt", "--snapshot", "a", "--weights", "b"), 2, "leave out --weights"),
+    (("run", "solver.prototxt", "--caffe-resume"), 2, "--caffe-resume goes with --snapshot STATE"),
     (("run", "solver.prototxt", "--snapshot", "a.solverstate"), 5, "a.solverstate"),
     (("run", "solver.prototxt", "--weights", "b.caffemodel"), 5, "b.caffemodel"),
     (("run", "lenet", "--level", "2"), 2, "--level is for files of Caffe"),
