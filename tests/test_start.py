@@ -93,6 +93,14 @@ def test_a_declared_net_imports_no_wing(statement):
     assert [w for w in WINGS if f"prototorch.{w}" in modules] == []
 
 
+def test_weights_of_our_own_files_are_read_without_a_wing(tmp_path):
+    path = tmp_path / "w.h5"
+    pt.load_model("two_layer").save(path)
+    modules = _modules(f"import prototorch; prototorch.load_model('two_layer').load_weights({str(path)!r})")
+    assert "prototorch.model.loading.assign.checked" in modules
+    assert [w for w in WINGS if f"prototorch.{w}" in modules] == []
+
+
 def test_opening_a_net_imports_nothing_that_runs_it():
     """The passes, the trainer and the loop belong to the first step, metrics and losses to the nets that name them."""
     modules = _modules(LOAD)
