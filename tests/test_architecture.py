@@ -103,7 +103,8 @@ CORE: tuple[tuple[str, ...], ...] = (
 WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
     "cuda": ((), (("prototorch.cuda",),)),
     "pytorch": (("cuda", "interop"), (
-        ("prototorch.autograd", "prototorch.backends", "prototorch.cuda.devices", "prototorch.linalg", "prototorch.special"),
+        ("prototorch.autograd", "prototorch.backends", "prototorch.cuda.devices", "prototorch.linalg",
+         "prototorch.special"),
         ("prototorch.cuda.memory", "prototorch.cuda.random", "prototorch.cuda.tensor_types"),
         ("prototorch.nn",),
         ("prototorch.utils", "prototorch.optim", "prototorch.func"),

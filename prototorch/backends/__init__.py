@@ -3,6 +3,17 @@
 They are those of `prototorch.eager.compute_modes`; nothing of CUDA is imported here.
 """
 
-from prototorch.backends import cuda, cudnn
+from typing import Any
 
-__all__ = ["cuda", "cudnn"]
+from prototorch.base.public_names import PublicNames
+
+_NAMES = PublicNames(__name__, {"cuda": "cuda", "cudnn": "cudnn"})
+__all__ = _NAMES.names()
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.get(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.names()
