@@ -29,7 +29,8 @@ def test_a_training_step_is_shown_step_by_step(shell):
     assert code == 0
     head, *lines = out.splitlines()
     assert head.startswith("lenet: training step, batch 4, cpu")
-    assert re.search(r"^ *1 fwd conv2d_1 +conv.* image \./kernel.* -> 4x20x24x24", out, re.MULTILINE)
+    assert re.search(r"^ *1 fwd - +count_outside .* target:logits", out, re.MULTILINE)
+    assert re.search(r"^ *2 fwd conv2d_1 +conv.* image \./kernel.* -> 4x20x24x24", out, re.MULTILINE)
     assert re.search(r"^ *\d+ bwd conv2d_2 ", out, re.MULTILINE)
     assert re.search(r"^ *\d+ upd .* in \./kernel", out, re.MULTILINE)
     assert any(line.startswith("output loss = #") for line in lines)
