@@ -33,7 +33,7 @@ from prototorch.graph.symbolic_functions import (
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers.base import compute_fans
 
-__all__ = ["Evaluation", "StaticProgram", "make_run", "next_step", "step_counts"]
+__all__ = ["Evaluation", "StaticProgram", "make_run", "next_step", "step_counts", "trained_tensors"]
 
 Run = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], list[Any]]
 

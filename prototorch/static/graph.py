@@ -11,11 +11,12 @@ import numpy as np
 from prototorch.compiler.compiled_function import compile
 from prototorch.eager.fed_values import fed_array
 from prototorch.eager.functions.conversion import from_numpy
+from prototorch.eager.layer_call import layer_state
 from prototorch.eager.tensor import Tensor
-from prototorch.errors import ModelFileError, ShapeError, UsageError
-from prototorch.graph.symbolic import SymbolicTensor
+from prototorch.errors import ModelFileError, ShapeError, TrainingError, UsageError
+from prototorch.graph.symbolic import LayerCall, SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall, VariableCall
-from prototorch.static.evaluation import Evaluation, StaticProgram, make_run, next_step, step_counts
+from prototorch.static.evaluation import Evaluation, StaticProgram, make_run, next_step, step_counts, trained_tensors
 from prototorch.static.loading import read_graph
 from prototorch.static.saving import write_graph
 from prototorch.static.variable import GraphVariable
@@ -87,7 +88,8 @@ class StaticGraph:
 
         Raises UsageError for another number of arrays and for elements that the input's dtype cannot hold, ShapeError
         for an array that does not fit its input, and ResourceError, before anything is computed, where the graph needs
-        more memory than there is.
+        more memory than there is; TrainingError where a step of an optimizer would make a trained array or its state
+        not finite: all arrays are then as they were before the call.
         """
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
@@ -96,11 +98,33 @@ class StaticGraph:
         if not self._is_built:
             Evaluation.build(self.program, self.inputs, feeds)
             self._is_built = True
-        values = self._run(feeds, *rules)
+        values = self._run_guarded(feeds, rules) if self.program.minimizers else self._run(feeds, *rules)
         for call in self.program.minimizers:
             step_counts[call] = step_counts.get(call, 0) + 1
         results = [None if v is None else np.array(v.numpy()) for v in values]
         return results if self.gives_list else results[0]
+
+    def _run_guarded(self, feeds: list[Tensor], rules: Any) -> list[Any]:
+        """A run with steps of optimizers, which is undone where what they train would not be finite."""
+        guarded: dict[str, Tensor] = {}
+        for call in self.program.minimizers:
+            guarded.update(trained_tensors(call))
+            guarded.update({f"{slot} of {name}": t for name, slots in call.slots.items() for slot, t in slots.items()})
+        layers = [c.layer for c in self.program.calls if isinstance(c, LayerCall)]
+        tensors = [*guarded.values(), *(v.tensor for v in self.variables)]
+        tensors += [t for layer in layers for t in layer_state(layer).weights.values()]
+        before = {id(t): (t, np.array(t.array)) for t in tensors}
+        values: list[Any] = self._run(feeds, *rules)
+        bad = [name for name, t in guarded.items() if t.spec.is_float and not np.isfinite(t.array).all()]
+        if bad and all(np.isfinite(before[id(guarded[name])][1]).all() for name in bad):
+            for t, array in before.values():
+                t.array[...] = array
+                t.storage.mark_changed()
+            raise TrainingError(
+                f"the step would make {', '.join(map(repr, bad[:4]))} not finite; nothing has been changed by it. Try "
+                "a smaller learning rate or clipnorm, or look for odd values in the data"
+            )
+        return values
 
     def _feed(self, symbol: SymbolicTensor, array: Any) -> Tensor:
         node = symbol.input_node
