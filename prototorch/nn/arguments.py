@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch import ops
-from prototorch.errors import ShapeError, UsageError
+from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 
-__all__ = ["as_sizes", "as_tuple", "check_dtype", "check_input", "with_batch"]
+__all__ = ["as_sizes", "as_tuple", "check_dtype", "check_input", "note_dense_gradients", "with_batch"]
 
 
 def as_sizes(value: Any, rank: int, name: str, least: int = 0) -> tuple[int, ...]:
@@ -67,3 +67,8 @@ def with_batch(x: Any, rank: int, name: str, function: Callable[[Any], Any], cha
     if isinstance(result, tuple):
         return tuple(ops.squeeze(part, axis=0) for part in result)
     return ops.squeeze(result, axis=0)
+
+
+def note_dense_gradients(name: str) -> None:
+    """Warn that ``sparse=True`` changes nothing."""
+    warn_user(f"{name}(sparse=True): gradients are dense tensors here, of the same numbers", ModelWarning)

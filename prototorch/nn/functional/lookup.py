@@ -9,10 +9,10 @@ from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
 from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
-from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
-from prototorch.nn.arguments import check_input
+from prototorch.errors import ShapeError, UsageError
+from prototorch.nn.arguments import check_input, note_dense_gradients
 
-__all__ = ["embedding", "embedding_bag", "note_dense_gradients"]
+__all__ = ["embedding", "embedding_bag"]
 
 
 def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
@@ -27,11 +27,6 @@ def _checked(name: str, indices: Any, weight: Any, sparse: bool) -> Any:
         note_dense_gradients(name)
     rows = weight.shape[0]
     return bounded(indices, rows, f"{name}: indices must lie in 0 .. {rows - 1}, got {{}}", waits_for_device=True)
-
-
-def note_dense_gradients(name: str) -> None:
-    """Warn that ``sparse=True`` changes nothing."""
-    warn_user(f"{name}(sparse=True): gradients are dense tensors here, of the same numbers", ModelWarning)
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int | None:

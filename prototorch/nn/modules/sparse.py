@@ -7,7 +7,8 @@ from typing import Any, Self
 from prototorch.eager.grad_mode import no_grad
 from prototorch.errors import ShapeError
 from prototorch.nn import functional as F
-from prototorch.nn.functional.lookup import note_dense_gradients, padding_row
+from prototorch.nn.arguments import note_dense_gradients
+from prototorch.nn.functional.lookup import padding_row
 from prototorch.nn.init import normal_
 from prototorch.nn.module import Module
 from prototorch.nn.parameter import Parameter, new_parameter
