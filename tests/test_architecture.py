@@ -115,7 +115,7 @@ WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
     "interop": ((), (
         ("prototorch.interop.protobuf_reader",),
         ("prototorch.interop.element_types", "prototorch.interop.weight_statistics", "prototorch.interop.downloads"),
-        ("prototorch.interop.imported_model", "prototorch.interop.text_generation"),
+        ("prototorch.interop.imported_model", "prototorch.interop.channel_order", "prototorch.interop.text_generation"),
         ("prototorch.interop.counterparts.row",),
         ("prototorch.interop.counterparts.keras.row",),
         ("prototorch.interop.counterparts.keras.weights",),

@@ -37,6 +37,7 @@ from prototorch.graph.passes.rematerialization import rematerialize
 from prototorch.graph.passes.runtime_constant_folding import mark_setup_nodes
 from prototorch.graph.passes.save_attention_stats import save_attention_stats
 from prototorch.graph.passes.save_gates import save_gates
+from prototorch.graph.passes.sink_transposes import sink_transposes
 from prototorch.graph.verify import verify
 
 __all__ = ["PIPELINE", "PassRecord", "PipelineStep", "observe_passes", "run_pipeline"]
@@ -87,6 +88,7 @@ PIPELINE = tuple(
     PipelineStep(*step)
     for step in (
         (guard_indices, "first: it reads the bounds of the ops as they are recorded", _checks_indices),
+        (sink_transposes, "after the bounds: all other passes then see layers of either data_format alike", _always),
         (fold_scale_shift, "on the ops as the layers record them: a normalization and a Scale become one", _can_fuse),
         (decompose_ops, "next, so that every other pass sees the ops that run", _has_backend),
         (eliminate_common_subexpressions, "gradients repeat what the forward pass has computed", _always),

@@ -290,7 +290,7 @@ def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     wrong = layer.input_count_error(len(inputs))
     if wrong is not None:
         raise ShapeError(wrong)
-    result = layer.call(ctx, *inputs)
+    result = layer.record(ctx, *inputs)
     if layer.mask_policy != "use" and any(ctx.mask(x) is not None for x in inputs):
         _set_output_masks(ctx, layer, inputs, result if isinstance(result, tuple) else (result,))
     return result

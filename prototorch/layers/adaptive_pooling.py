@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.rescaling import as_float
 from prototorch.layers.windows import check_rank
@@ -26,7 +26,7 @@ def averaging_matrix(size: int, new_size: int) -> np.ndarray:
     return matrix
 
 
-class AdaptiveAveragePooling2D(Layer):
+class AdaptiveAveragePooling2D(MapLayer):
     """Average pooling to a given size of the output (Keras; PyTorch's AdaptiveAvgPool2d).
 
     Input [batch, channels, rows, columns], output [batch, channels, *output_size].

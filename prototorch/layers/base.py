@@ -133,8 +133,23 @@ class Layer(Block, family="layer"):
         return inputs[0] if len(inputs) == 1 else list(inputs)
 
     def call(self, ctx: Context, *inputs: Any) -> Any:
-        """The outputs, computed with ops. Inputs have the batch dimension first, channels second."""
+        """The outputs, computed with ops. Inputs have the batch dimension first; maps of channels have those second."""
         raise TypeError(f"{type(self).__name__} does not define call")
+
+    def record(self, ctx: Context, *inputs: Any) -> Any:
+        """As `call`, on inputs as they lie in the net; `MapLayer` transposes them for `call`."""
+        return self.call(ctx, *inputs)
+
+    def with_data_format(self, data_format: Literal["channels_first", "channels_last"]) -> Self:
+        """A copy in which this, and the layers inside, have this ``data_format`` where they state none."""
+        changes: dict[str, Any] = {}
+        for name, value in self.field_values().items():
+            if isinstance(value, Layer):
+                changes[name] = value.with_data_format(data_format)
+            elif isinstance(value, tuple) and value and all(isinstance(v, Layer) for v in value):
+                changes[name] = tuple(v.with_data_format(data_format) for v in value)
+        changes = {name: value for name, value in changes.items() if value != getattr(self, name)}
+        return self.replace(**changes) if changes else self
 
     def replace(self, **changes: Any) -> Self:
         """A copy with other values in some fields. That of a layer of a model has the model's weights where only

@@ -8,12 +8,13 @@ from typing import Any, Literal
 from prototorch import ops
 from prototorch.initializers.base import Initializer
 from prototorch.layers.affine_norm import AffineNormLayer
+from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import example, field
 
 
-class BatchNormalization(AffineNormLayer):
+class BatchNormalization(ChannelAxisLayer, AffineNormLayer):
     """Each channel brought to mean 0 and variance 1 over the batch, then scaled and shifted (Keras).
 
     Input [batch, ..., channels, ...], output the same shape; gamma, beta, moving_mean and moving_variance [channels].
@@ -29,7 +30,7 @@ class BatchNormalization(AffineNormLayer):
     foreign_names = dict.fromkeys(("BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"), "BatchNormalization")
     own_fields = frozenset({"batch_statistics", "unbiased_moving_variance", "weighted_sums"})
 
-    axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
+    axis: int | None = channel_axis_field()
     momentum: float = field(default=0.99, min=0, max=1, doc="Momentum of the moving mean and variance.")
     epsilon: float = field(default=1e-3, min=0, doc="Added to the variance.")
     center: bool = field(default=True, doc="Whether beta is added.")
@@ -63,7 +64,7 @@ class BatchNormalization(AffineNormLayer):
     ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        axis = self.canonical_axis(ctx, x, self.axis)
+        axis = self.canonical_axis(ctx, x, self.channel_axis(x.ndim))
         n = x.shape[axis]
         moving = {
             "moving_mean": ctx.weight("moving_mean", (n,), self.moving_mean_initializer, trainable=False),

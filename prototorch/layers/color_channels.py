@@ -7,14 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in Pillow
 
 
-class ColorChannels(Layer):
+class ColorChannels(MapLayer):
     """Convert images to a number of channels: gray is repeated to three, three become gray by their luma.
 
     Input [batch, 1 or 3, height, width], output [batch, channels, height, width].

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
@@ -22,7 +23,7 @@ from prototorch.layers.windows import (
 from prototorch.schema import example, field
 
 
-class _ConvLayer(WeightedLayer):
+class _ConvLayer(MapLayer, WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
     keyword_only = ("batch_axes",)
@@ -36,6 +37,10 @@ class _ConvLayer(WeightedLayer):
     dilation_rate: Sizes
     groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
     batch_axes: int = batch_axes_field()
+
+    @property
+    def axes_before_channels(self) -> int:
+        return self.batch_axes
 
     def check(self) -> None:
         """Filters come in whole groups."""
@@ -69,6 +74,7 @@ class Conv1D(_ConvLayer):
 
     examples = [
         example("Conv1D { filters: 4  kernel_size: 3 }", inputs=[(2, 7)]),
+        example("Conv1D { filters: 2  kernel_size: 3  data_format: channels_last }", inputs=[(7, 2)]),
         example("Conv1D { filters: 3  kernel_size: 2  dilation_rate: 3  padding: causal }", inputs=[(1, 5)]),
         example("Conv1D { filters: 2  kernel_size: 4  strides: 3  padding: [2, 0]  use_bias: false }", inputs=[(3, 8)]),
     ]
@@ -94,6 +100,7 @@ class Conv2D(_ConvLayer):
 
     examples = [
         example("Conv2D { filters: 4  kernel_size: 3 }", inputs=[(2, 6, 5)]),
+        example("Conv2D { filters: 4  kernel_size: 3  data_format: channels_last }", inputs=[(6, 5, 2)]),
         example("Conv2D { filters: 4  kernel_size: 3  strides: 2  padding: same  activation: tanh }",
                 inputs=[(3, 6, 7)]),
         example("Conv2D { filters: 6  kernel_size: [1, 3]  groups: 2  padding: [0, 1] }", inputs=[(4, 3, 4)]),

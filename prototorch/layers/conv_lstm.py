@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.initializers.forget_bias import UnitForgetBias
 from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.gated_unit import RecurrentWeights
 from prototorch.layers.mask_shapes import steps_mask
@@ -27,7 +28,7 @@ from prototorch.schema import example, field
 _POSITIONAL = ("filters", "kernel_size", "strides", "padding")
 
 
-class _ConvLSTM(RecurrentWeights):
+class _ConvLSTM(MapLayer, RecurrentWeights):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
     mask_policy = "use"
@@ -50,6 +51,10 @@ class _ConvLSTM(RecurrentWeights):
     )
     return_state: bool = field(default=False, doc="Whether to give the last states as further outputs.")
     go_backwards: bool = field(default=False, doc="Whether to go from the last step to the first.")
+
+    @property
+    def axes_before_channels(self) -> int:
+        return 2
 
     def output_count(self) -> int:
         return 1 + self.states * self.return_state

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
@@ -44,7 +45,7 @@ def transposed_conv_shape(
     return out, (before, max(full - out - before, 0))
 
 
-class _ConvTransposeLayer(WeightedLayer):
+class _ConvTransposeLayer(MapLayer, WeightedLayer):
     """One body for every rank; the classes below declare the sizes of theirs."""
 
     keyword_only = ("batch_axes",)
@@ -59,6 +60,10 @@ class _ConvTransposeLayer(WeightedLayer):
     dilation_rate: Sizes
     groups: int = field(default=1, min=1, doc="Number of groups; channels of different groups are not connected.")
     batch_axes: int = batch_axes_field()
+
+    @property
+    def axes_before_channels(self) -> int:
+        return self.batch_axes
 
     def check(self) -> None:
         """Filters come in whole groups, and what is added at the end is less than a stride."""

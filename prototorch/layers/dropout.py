@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import MaskPolicy
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer, rate_field
 from prototorch.layers.windows import check_rank
@@ -47,7 +48,7 @@ class Dropout(RandomLayer):
         return ops.dropout(x, ctx.key(), rate=self.rate, site=self.random_site(ctx), noise_shape=shape)
 
 
-class _SpatialDropout(RandomLayer):
+class _SpatialDropout(MapLayer, RandomLayer):
     """Whole channels are dropped."""
 
     follows_layer = True

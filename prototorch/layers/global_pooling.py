@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import check_rank
 from prototorch.schema import example, field
 
 
-class _GlobalPooling(Layer):
+class _GlobalPooling(MapLayer):
     keeps_bounds = True
     rank: ClassVar[int]
     keepdims: bool = field(default=False, doc="Whether the pooled dimensions stay, with size 1.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.rescaling import as_float
 from prototorch.layers.windows import check_rank
@@ -38,7 +38,7 @@ def center_crop(x: ArrayValue, height: int, width: int) -> Any:
     return x[:, :, top : top + height, left : left + width]
 
 
-class Resizing(Layer):
+class Resizing(MapLayer):
     """Images resized (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32. With
@@ -108,7 +108,7 @@ class Resizing(Layer):
         return ops.cast(y, dtype=x.dtype)
 
 
-class CenterCrop(Layer):
+class CenterCrop(MapLayer):
     """The center of images (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]; integers become float32. A

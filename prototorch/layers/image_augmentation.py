@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.image import as_float_images, smart_resize
 from prototorch.layers.random_layer import RandomLayer
@@ -51,7 +52,7 @@ def sample_uniform(ctx: Context, layer: RandomLayer, x: ArrayValue, low: float =
     return ops.random_uniform(ctx.key(), site=layer.random_site(ctx), shape=shape, low=low, high=high, dtype=dtype)
 
 
-class RandomFlip(RandomLayer):
+class RandomFlip(MapLayer, RandomLayer):
     """Each image mirrored with probability 1/2 per direction (Keras, channels first).
 
     Input and output [batch, channels, rows, columns]. The identity outside training.
@@ -76,7 +77,7 @@ class RandomFlip(RandomLayer):
         return x
 
 
-class RandomCrop(RandomLayer):
+class RandomCrop(MapLayer, RandomLayer):
     """A crop of each image at a random offset (Keras, channels first).
 
     Input [batch, channels, rows, columns], output [batch, channels, height, width]. Outside training, and where a
@@ -105,7 +106,7 @@ class RandomCrop(RandomLayer):
         return ops.cast(ops.floor(sample_uniform(ctx, self, x, 0.0, spare + 1.0)), dtype="int32")
 
 
-class RandomContrast(RandomLayer):
+class RandomContrast(MapLayer, RandomLayer):
     """Each image's distance from its channels' means multiplied by a factor (Keras, channels first).
 
     ``(x - mean) * c + mean`` with c drawn from [1 - lower, 1 + upper], then cut to ``value_range``. Input and output
@@ -133,7 +134,7 @@ class RandomContrast(RandomLayer):
         return ops.clip(y, *sorted(self.value_range))
 
 
-class RandomBrightness(RandomLayer):
+class RandomBrightness(MapLayer, RandomLayer):
     """Each image made lighter or darker (Keras, channels first).
 
     A number drawn from [lower, upper], times the width of ``value_range``, is added; the result is cut to that range.

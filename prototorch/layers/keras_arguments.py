@@ -2,15 +2,11 @@
 
 from prototorch.schema.neutral_arguments import neutral
 
-_CHANNELS_FIRST = (
-    "images are channels-first, [batch, channels, height, width], and sequences of convolutions and pooling [batch, "
-    "channels, steps]; np.moveaxis(x, -1, 1) or a Permute layer arranges them so"
-)
 _SEED = "compile(seed=) decides all random numbers, each layer draws its own"
 _NOT_AVAILABLE = "it is not available; leave it out"
 
 LAYER_ARGUMENTS = {
-    "data_format": neutral(None, "channels_first", hint=_CHANNELS_FIRST),
+    "data_format": neutral(None, "channels_last", hint="the layer keeps the order of the axes; a Permute changes it"),
     "dtype": neutral(None, "float32", hint="values are float32; compile(precision=) chooses the arithmetic of a GPU"),
     "autocast": neutral(True, hint="compile(precision=) chooses the arithmetic"),
     "seed": neutral(None, hint=_SEED),

@@ -6,12 +6,12 @@ from math import prod
 from typing import Any, ClassVar, Literal
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 
 
-class LRN(Layer):
+class LRN(MapLayer):
     """Local response normalization (Krizhevsky 2012; fields and defaults of Caffe's LRN).
 
     Across channels: ``x / (k + alpha / size * sum of x^2 over the size nearest channels) ** beta``. Within a channel:
@@ -39,6 +39,9 @@ class LRN(Layer):
         example("LRN { size: 3  alpha: 1e-4  beta: 0.5  k: 2 }", inputs=[(2, 4)]),
         example("LRN { size: 3  region: within_channel }", inputs=[(2, 4, 3)]),
     ]
+
+    def has_channels_last(self, sample_rank: int) -> bool:
+        return self.data_format == "channels_last"
 
     def check(self) -> None:
         """The window has a middle."""

@@ -24,6 +24,17 @@ def is_mask_shape(mask: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(mask) <= len(shape) and all(m in (1, n) for m, n in zip(mask, shape, strict=False))
 
 
+def transpose_with_mask(ctx: Context, x: ArrayValue, order: tuple[int, ...]) -> Any:
+    """A value with its axes in another order; its mask, if it has one, goes with them."""
+    y = ops.transpose(x, order=order)
+    mask = ctx.mask(x)
+    if mask is not None:
+        ndim = 1 + max(order.index(i) for i, n in enumerate(mask.shape) if n > 1 or x.shape[i] == 1 or i == 0)
+        moved = ops.transpose(expand_mask(mask, x.ndim), order=order)
+        ctx.set_mask(y, ops.reshape(moved, shape=moved.shape[:ndim]))
+    return y
+
+
 def steps_mask(ctx: Context, x: ArrayValue) -> Any | None:
     """The mask [batch, time] of a sequence [batch, time, ...], None without one.
 

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.base import Layer, MaskPolicy
+from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.mask_shapes import expand_mask, join_masks
-from prototorch.schema import example, field
+from prototorch.schema import example
 
 
 class MergeLayer(Layer, abstract=True):
@@ -192,17 +193,18 @@ class Minimum(_Extremum):
         return reduce(ops.minimum, inputs)
 
 
-class Concatenate(MergeLayer):
-    """The inputs one after the other along an axis (Keras; the default axis is the channels').
+class Concatenate(ChannelAxisLayer, MergeLayer):
+    """The inputs one after the other along an axis (Keras).
 
-    Inputs [batch, ...] that differ along that axis only. Axes count the batch dimension, so 1 is the first of a shape
-    in a text and -1 the last. ``axis: 0`` joins the samples of the inputs, which may then be of different numbers.
+    Inputs [batch, ...] that differ along that axis only. The default is the axis of the channels. Axes count the batch
+    dimension, so 1 is the first of a shape in a text and -1 the last. ``axis: 0`` joins the samples of the inputs,
+    which may then be of different numbers.
     """
 
     block_word = "concat"
     moves_elements = True
     aliases = ("Concat",)
-    axis: int = field(default=1, doc="The axis, the batch dimension being 0.")
+    axis: int | None = channel_axis_field("The axis")
     examples = [
         example("Concatenate { }", inputs=[(2, 3), (1, 3)]),
         example("Concatenate { axis: -1 }", inputs=[(2, 1, 3), (2, 1, 1), (2, 1, 2)]),
@@ -210,14 +212,15 @@ class Concatenate(MergeLayer):
     ]
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
-        if self.axis == -inputs[0].ndim:
-            ctx.fail(f"axis {self.axis} is the batch dimension; write axis: 0 to join the samples of its inputs")
-        axis = self.axis + inputs[0].ndim if self.axis < 0 else self.axis
+        stated = self.channel_axis(inputs[0].ndim)
+        if stated == -inputs[0].ndim:
+            ctx.fail(f"axis {stated} is the batch dimension; write axis: 0 to join the samples of its inputs")
+        axis = stated + inputs[0].ndim if stated < 0 else stated
         if 0 <= axis < inputs[0].ndim:
             rule = f"are joined along {name_dimension(axis, inputs[0].ndim)}, all else must be equal"
             check_shapes(ctx, inputs, rule, axis)
-        y = ops.concat(*inputs, axis=self.axis)
-        ctx.set_mask(y, self._concat_masks(ctx, inputs, self.axis % y.ndim))
+        y = ops.concat(*inputs, axis=stated)
+        ctx.set_mask(y, self._concat_masks(ctx, inputs, stated % y.ndim))
         return y
 
     def _concat_masks(self, ctx: Context, inputs: tuple[ArrayValue, ...], axis: int) -> Any | None:

@@ -7,6 +7,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.reductions import sample_axis
 from prototorch.schema import example, field
@@ -36,7 +37,7 @@ class LayerNormalization(AffineNormLayer):
         return ops.layer_norm(x, gamma, beta, axis=over, eps=self.epsilon)
 
 
-class GroupNormalization(AffineNormLayer):
+class GroupNormalization(ChannelAxisLayer, AffineNormLayer):
     """The channels of each sample in groups, each group brought to mean 0 and variance 1 (Wu and He, 2018; Keras).
 
     Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
@@ -48,7 +49,7 @@ class GroupNormalization(AffineNormLayer):
     foreign_fields = {"num_groups": "groups"}
 
     groups: int = field(default=32, min=-1, doc="The number of groups; -1 for as many as channels.")
-    axis: int = field(default=1, doc="The axis of the channels, the batch dimension being 0.")
+    axis: int | None = channel_axis_field()
     examples = [
         example("GroupNormalization { groups: 2 }", inputs=[(4, 3)]),
         example("GroupNormalization { groups: -1  epsilon: 1e-5 }", inputs=[(2, 2, 3)]),
@@ -61,15 +62,17 @@ class GroupNormalization(AffineNormLayer):
             self.refuse("groups is at least 1, or -1 for one group a channel, not 0", "groups")
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        axis = self.canonical_axis(ctx, x, self.axis)
+        axis = self.canonical_axis(ctx, x, self.channel_axis(x.ndim))
         n = x.shape[axis]
         groups = n if self.groups == -1 else self.groups
         if n % groups:
             ctx.fail(f"{n} channels do not divide into {groups} groups")
         gamma, beta = self.scale_param(ctx, "gamma", (n,), x.dtype), self.scale_param(ctx, "beta", (n,), x.dtype)
-        first = x if axis == 1 else ops.swap_axes(x, 1, axis)
-        y = ops.group_norm(first, gamma, beta, groups=groups, eps=self.epsilon)
-        return y if axis == 1 else ops.swap_axes(y, 1, axis)
+        if axis == 1:
+            return ops.group_norm(x, gamma, beta, groups=groups, eps=self.epsilon)
+        there = (0, axis, *(i for i in range(1, x.ndim) if i != axis))
+        y = ops.group_norm(ops.transpose(x, order=there), gamma, beta, groups=groups, eps=self.epsilon)
+        return ops.transpose(y, order=tuple(there.index(i) for i in range(x.ndim)))
 
 
 class RMSNormalization(Layer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, check_rank
 from prototorch.schema import Padding, example, field
@@ -21,7 +21,7 @@ def _cropping_field(rank: int) -> Any:
     return field(default=0 if rank == 2 else 1, type=Padding(rank, ()), doc=doc)
 
 
-class _ZeroPadding(Layer):
+class _ZeroPadding(MapLayer):
     keeps_bounds = True
     rank: ClassVar[int]
     padding: Pads
@@ -65,7 +65,7 @@ class ZeroPadding3D(_ZeroPadding):
     ]
 
 
-class _Cropping(Layer):
+class _Cropping(MapLayer):
     keeps_bounds = True
     rank: ClassVar[int]
     cropping: Pads

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Pads, Sizes, check_rank, padding_field, resolve_padding, strides_field
 from prototorch.ops.lazy_array import LazyArray
@@ -21,7 +21,7 @@ def _pool_size_field(rank: int) -> Any:
     return field(default=2, type=Ints(rank, min=1), doc="Window size.")
 
 
-class PoolingLayer(Layer, abstract=True):
+class PoolingLayer(MapLayer, abstract=True):
     """The windows; the classes below declare their sizes and say what is taken of each."""
 
     follows_layer = True

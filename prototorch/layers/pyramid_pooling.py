@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, Literal
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.stochastic_pooling import MAX_WINDOW, draw_from_windows, weighted_window_mean
@@ -13,7 +14,7 @@ from prototorch.layers.windows import Pads, Sizes, check_rank
 from prototorch.schema import example, field
 
 
-class SpatialPyramidPooling2D(RandomLayer):
+class SpatialPyramidPooling2D(MapLayer, RandomLayer):
     """Pooling of an image in 1 x 1, 2 x 2, 4 x 4, ... windows, joined to one vector (He et al., 2014; Caffe's SPP).
 
     Input [batch, channels, rows, columns], output [batch, channels * (1 + 4 + ... + 4 ^ (levels - 1))]: level after

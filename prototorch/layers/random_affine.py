@@ -6,6 +6,7 @@ from math import pi
 from typing import Any, Literal
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.image import as_float_images
 from prototorch.layers.image_augmentation import RangePair, sample_uniform
@@ -15,7 +16,7 @@ from prototorch.schema import Bounds, example, field
 Range = tuple[float, float]
 
 
-class _RandomAffine(RandomLayer):
+class _RandomAffine(MapLayer, RandomLayer):
     """Each output pixel (row, column) is read at ``matrix @ (row, column, 1)``, a matrix for each sample."""
 
     keeps_bounds = True

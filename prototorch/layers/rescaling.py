@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 from prototorch.spec import FLOAT_DTYPES
@@ -38,7 +38,7 @@ def _affine_bounds(low: float, high: float, scale: np.ndarray, offset: np.ndarra
     return float(np.min(ends)), float(np.max(ends))
 
 
-class Rescaling(Layer):
+class Rescaling(ChannelAxisLayer):
     """``x * scale + offset`` (Keras). Input and output [batch, ...]; integers become float32.
 
     A list has one value per channel.
@@ -57,12 +57,13 @@ class Rescaling(Layer):
         return _affine_bounds(low, high, np.asarray(self.scale), np.asarray(self.offset))
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
-        y = as_float(x) * broadcast_along_axis(ctx, as_float(x), self.scale, 1, "scale")
-        return y if self.offset == (0.0,) else y + broadcast_along_axis(ctx, y, self.offset, 1, "offset")
+        axis = self.channel_axis(x.ndim)
+        y = as_float(x) * broadcast_along_axis(ctx, as_float(x), self.scale, axis, "scale")
+        return y if self.offset == (0.0,) else y + broadcast_along_axis(ctx, y, self.offset, axis, "offset")
 
 
-class Normalization(Layer):
-    """``(x - mean) / sqrt(variance)`` with constants (Keras; channels first, so the default axis is that of channels).
+class Normalization(ChannelAxisLayer):
+    """``(x - mean) / sqrt(variance)`` with constants (Keras).
 
     Input and output [batch, ...]; integers become float32. A standard deviation below 1e-7 counts as that.
     """
@@ -70,7 +71,7 @@ class Normalization(Layer):
     positional = ()
     mean: list[float] = field(doc="The mean, one for all or one per position along the axis.")
     variance: list[float] = field(min=0, doc="The variance, one for all or one per position along the axis.")
-    axis: int = field(default=1, doc="The axis of the lists, the batch dimension being 0.")
+    axis: int | None = channel_axis_field("The axis of the lists")
     invert: bool = field(default=False, doc="Whether the inverse is applied: x * sqrt(variance) + mean.")
     mask_policy = "keep"
     examples = [
@@ -86,9 +87,10 @@ class Normalization(Layer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float(x)
-        axis = self.axis + x.ndim if self.axis < 0 else self.axis
+        stated = self.channel_axis(x.ndim)
+        axis = stated + x.ndim if stated < 0 else stated
         if not 1 <= axis < x.ndim:
-            ctx.fail(f"axis {self.axis} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
+            ctx.fail(f"axis {stated} does not exist: the axes of {list(x.shape[1:])} are 1 to {x.ndim - 1}")
         mean = broadcast_along_axis(ctx, x, self.mean, axis, "mean")
         deviation = np.maximum(
             np.sqrt(broadcast_along_axis(ctx, x, self.variance, axis, "variance")), np.asarray(1e-7, x.dtype)

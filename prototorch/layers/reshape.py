@@ -8,7 +8,7 @@ from typing import Any
 from prototorch import ops
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
-from prototorch.layers.mask_shapes import expand_mask
+from prototorch.layers.mask_shapes import transpose_with_mask
 from prototorch.schema import Dims, example, field
 
 
@@ -85,14 +85,7 @@ class Permute(Layer):
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != len(self.dims) + 1:
             ctx.fail(f"dims orders {len(self.dims)} dimensions, the input has {x.ndim - 1}")
-        y = ops.transpose(x, order=(0, *self.dims))
-        mask = ctx.mask(x)
-        if mask is not None:
-            order = (0, *self.dims)
-            ndim = 1 + max(order.index(i) for i, n in enumerate(mask.shape) if n > 1 or x.shape[i] == 1 or i == 0)
-            moved = ops.transpose(expand_mask(mask, x.ndim), order=order)
-            ctx.set_mask(y, ops.reshape(moved, shape=moved.shape[:ndim]))
-        return y
+        return transpose_with_mask(ctx, x, (0, *self.dims))
 
 
 class RepeatVector(Layer):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.layers.windows import (
@@ -24,7 +25,7 @@ from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
 
-class _DepthwiseConv(BiasedLayer):
+class _DepthwiseConv(MapLayer, BiasedLayer):
     """A filter for each channel alone; the classes below declare the sizes of theirs."""
 
     rank: ClassVar[int]

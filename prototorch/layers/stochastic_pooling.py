@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from prototorch import ops
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.windows import Sizes, check_rank, strides_field
@@ -16,7 +17,7 @@ from prototorch.schema import Ints, example, field
 MAX_WINDOW = 1024  # elements of a window, for each of which the graph has ops
 
 
-class StochasticPooling2D(RandomLayer):
+class StochasticPooling2D(MapLayer, RandomLayer):
     """In training an element of each window, drawn with a probability in proportion to it; else the mean of the
     elements weighted by themselves, ``sum(x ^ 2) / sum(x)`` (Zeiler and Fergus, 2013; Caffe's STOCHASTIC pooling).
 

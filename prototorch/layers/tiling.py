@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from prototorch import ops
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.reductions import sample_axis
 from prototorch.layers.windows import check_rank
@@ -100,7 +101,7 @@ class Pad(Layer):
         return ops.pad(x, pads=pads, mode=self.mode)
 
 
-class DepthToSpace(Layer):
+class DepthToSpace(MapLayer):
     """Channels as blocks of pixels: [batch, channels, rows, columns] becomes
     [batch, channels / b^2, rows * b, columns * b] (Shi et al., 2016; PyTorch's PixelShuffle, ONNX)."""
 
@@ -130,7 +131,7 @@ class DepthToSpace(Layer):
         return ops.reshape(y, shape=(n, c // (b * b), h * b, w * b))
 
 
-class SpaceToDepth(Layer):
+class SpaceToDepth(MapLayer):
     """Blocks of pixels as channels, those of a pixel of the block side by side (TensorFlow, ONNX):
     [batch, channels, rows, columns] becomes [batch, channels * b^2, rows / b, columns / b]."""
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import batch_axes_field, merge_batch_axes, split_batch_axes
 from prototorch.ops.windows import dilated_size, kernel_offsets, num_windows, window_slices
@@ -16,7 +16,7 @@ MAX_PADDING = 1 << 30
 MAX_WINDOW = 4096  # elements of a window, for each of which the graph has ops
 
 
-class Unfold(Layer):
+class Unfold(MapLayer):
     """The elements of each window as channels, as a convolution by a product of matrices reads them (Caffe's Im2col;
     PyTorch's Unfold, which has the positions as one axis).
 
@@ -36,6 +36,13 @@ class Unfold(Layer):
         example("Unfold { kernel_size: [2, 3]  strides: [2, 1]  padding: [1, 0]  dilation_rate: [1, 2] }",
                 inputs=[(2, 4, 6)]),
     ]  # fmt: skip
+
+    def map_rank(self, ndim: int) -> int:
+        return len(self.kernel_size)
+
+    @property
+    def axes_before_channels(self) -> int:
+        return self.batch_axes
 
     def check(self) -> None:
         """One number for each dimension, or one for all."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from prototorch import ops
-from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.windows import Sizes, check_rank
 from prototorch.schema import Ints, example, field
 
 
-class _UpSampling(Layer):
+class _UpSampling(MapLayer):
     keeps_bounds = True
     rank: ClassVar[int]
     size: Sizes

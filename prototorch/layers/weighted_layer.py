@@ -9,6 +9,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer, axis_in_map
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.regularizers import Regularizer
 from prototorch.schema import field
@@ -29,6 +30,10 @@ class BiasedLayer(Layer, abstract=True):
     bias_regularizer: Regularizer | None = field(default=None, doc="Regularizer of the bias.")
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
+    def is_map_with_channels_last(self, ndim: int) -> bool:
+        """Whether the layer's output of so many axes is a map whose channels are behind its other axes."""
+        return isinstance(self, MapLayer) and self.has_channels_last(ndim - 1)
+
     def bias_and_activation(self, ctx: Context, y: ArrayValue) -> Any:
         """activation(y + bias) for y [batch, channels, ...], one bias per channel."""
         if self.use_bias:
@@ -40,13 +45,16 @@ class BiasedLayer(Layer, abstract=True):
                 constraint=self.bias_constraint,
             )
             y = y + ops.reshape(bias, shape=(y.shape[1], *(1,) * (y.ndim - 2)))
-        if y.ndim > 2 and getattr(self.activation, "axis", None) == -1:
+        activation, axis = self.activation, getattr(self.activation, "axis", None)
+        if axis is not None and self.is_map_with_channels_last(y.ndim):
+            activation = activation.replace(axis=axis_in_map(axis, y.ndim))
+        elif y.ndim > 2 and axis == -1:
             name = type(self.activation).__name__
             ctx.warn(
                 f"its activation {name} is along the last axis of its output {list(y.shape[1:])}, not along the "
                 f"{y.shape[1]} channels: {name} {{ axis: 1 }} is; {name} {{ axis: {y.ndim - 1} }} does what this does"
             )
-        return ctx.sublayer("activation", self.activation, y)
+        return ctx.sublayer("activation", activation, y)
 
 
 class WeightedLayer(BiasedLayer, abstract=True):

@@ -166,6 +166,14 @@ class Op:
         """The output as a view of an array, over the same memory; None where there is none."""
         return None
 
+    def attrs_before_transpose(self, specs: Specs, attrs: Attrs, order: tuple[int, ...]) -> Attrs | None:
+        """The attributes with which the op, of inputs before a transposition, gives its outputs before it.
+
+        ``specs`` are those of the inputs; inputs and outputs of ``len(order)`` axes are transposed by ``order``, others
+        are as they are. None where the two do not commute. Default: the attributes of an elementwise op.
+        """
+        return attrs if self.elementwise and not self.is_random and not self.whole_inputs else None
+
     def inplace_map(self, attrs: Attrs) -> Mapping[int, int]:
         """The map `inplace` for these attributes."""
         return self.inplace

@@ -56,6 +56,31 @@ def total_bytes(specs: Sequence[Spec]) -> int:
     return sum(s.nbytes for s in specs)
 
 
+# --- transpositions
+
+
+def axis_before_transpose(op: Any, specs: Specs, attrs: Attrs, order: tuple[int, ...]) -> Attrs:
+    """Of ops along the attribute ``axis`` of their inputs (1 where there is none)."""
+    return {**attrs, "axis": order[attrs.get("axis", 1) % len(order)]}
+
+
+def slices_before_transpose(op: Any, specs: Specs, attrs: Attrs, order: tuple[int, ...]) -> Attrs:
+    """Of ops whose attributes have one entry for each axis."""
+    places = sorted(range(len(order)), key=order.__getitem__)
+    return {name: tuple(values[i] for i in places) for name, values in attrs.items()}
+
+
+def reduction_before_transpose(op: Any, specs: Specs, attrs: Attrs, order: tuple[int, ...]) -> Attrs | None:
+    """Of reductions: None where the axes that stay would be in another order."""
+    axis = attrs.get("axis")
+    over = range(len(order)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    reduced = {order[a % len(order)] for a in over}
+    kept = [a for a in order if a not in reduced]
+    if attrs.get("keepdims") or kept != sorted(kept):
+        return None
+    return {**attrs, "axis": tuple(sorted(reduced))}
+
+
 # --- floating-point operations
 
 

@@ -1,7 +1,9 @@
 """Ops that change the memory layout of a value, never its elements. Only the layout pass inserts them.
 
-In the layout ``"channels_last"`` an array of logical shape [N, C, *spatial] is stored as [N, *spatial, C]; None is
-row-major order. The spec inference of all other ops ignores layouts: the pass writes them into the specs.
+A layout says how memory lies, not which axis means what: the shape of a value stays [N, C, *spatial]. (The field
+``data_format`` of layers says which axis means what; they record transposes.) In the layout ``"channels_last"`` an
+array of logical shape [N, C, *spatial] is stored as [N, *spatial, C]; None is row-major order. The spec inference of
+all other ops ignores layouts: the pass writes them into the specs.
 """
 
 from __future__ import annotations
@@ -10,9 +12,20 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.facts import no_flops, only_first_batched
+from prototorch.ops.shape import Transpose
 from prototorch.spec import Spec
 
 CHANNELS_LAST = "channels_last"
+
+
+def channels_to_last(ndim: int) -> tuple[int, ...]:
+    """The order of `transpose` that moves axis 1 of [N, C, *spatial] behind all others."""
+    return (0, *range(2, ndim), 1)
+
+
+def channels_to_first(ndim: int) -> tuple[int, ...]:
+    """The order of `transpose` that moves the last axis of [N, *spatial, C] behind the first."""
+    return (0, ndim - 1, *range(1, ndim - 1))
 
 
 def layouts_coincide(shape: tuple[int, ...]) -> bool:
@@ -49,4 +62,11 @@ class Relabel(Reorder):
         return super().infer_spec(x, layout)
 
 
-reorder, relabel = Reorder(), Relabel()
+class TransposeView(Transpose):
+    """As `transpose`, where both orders of axes are the same memory: [N, C, *spatial] in the layout channels_last is
+    [N, *spatial, C] in the plain one. Nothing is moved."""
+
+    is_view = True
+
+
+reorder, relabel, transpose_view = Reorder(), Relabel(), TransposeView()

@@ -11,7 +11,7 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import cast, rsqrt, square
-from prototorch.ops.facts import PrecisionClass, only_first_batched
+from prototorch.ops.facts import PrecisionClass, axis_before_transpose, only_first_batched
 from prototorch.ops.reduce import mean, normalize_axes, sum_
 from prototorch.ops.shape import pad, reshape, slice_
 from prototorch.spec import Spec
@@ -38,6 +38,7 @@ class BatchNorm(Op):
     """
 
     precision = PrecisionClass.MIXED
+    attrs_before_transpose = axis_before_transpose
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, eps: float, axis: int = 1) -> tuple[Spec, ...]:
         (axis,) = normalize_axes(axis, x.ndim, self)
@@ -69,6 +70,8 @@ class BatchNorm(Op):
 class BatchNormGrad(Op):
     """Gradients of x, gamma and beta from that of y."""
 
+    attrs_before_transpose = axis_before_transpose
+
     def infer_spec(self, g: Spec, x: Spec, gamma: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1):
         return Spec(x.shape, x.dtype), Spec(gamma.shape, gamma.dtype), Spec(gamma.shape, gamma.dtype)
 
@@ -94,6 +97,7 @@ class BatchNormInference(Op):
 
     inplace = {0: 0}
     precision = PrecisionClass.MIXED
+    attrs_before_transpose = axis_before_transpose
 
     def infer_spec(self, x: Spec, gamma: Spec, beta: Spec, mu: Spec, var: Spec, eps: float, axis: int = 1) -> Spec:
         return batch_norm.infer_spec(x, gamma, beta, eps=eps, axis=axis)[0]

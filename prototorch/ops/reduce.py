@@ -16,6 +16,7 @@ from prototorch.ops.facts import (
     axis_batched,
     flops_per_input,
     no_flops,
+    reduction_before_transpose,
 )
 from prototorch.ops.operators import OPS
 from prototorch.ops.strided_array import as_strided
@@ -48,6 +49,7 @@ class Reduction(Op):
     float_only = False
     flops = flops_per_input
     preserves_batch = axis_batched()
+    attrs_before_transpose = reduction_before_transpose
 
     def infer_spec(self, x: Spec, axis: AxisLike = None, keepdims: bool = False) -> Spec:
         over = normalize_axes(axis, x.ndim, self)

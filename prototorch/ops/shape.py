@@ -10,7 +10,17 @@ import numpy as np
 
 from prototorch.errors import ShapeError
 from prototorch.ops.core import Op
-from prototorch.ops.facts import Attrs, Dependences, Specs, axis_batched, no_flops, only_first_batched, total_bytes
+from prototorch.ops.facts import (
+    Attrs,
+    Dependences,
+    Specs,
+    axis_batched,
+    axis_before_transpose,
+    no_flops,
+    only_first_batched,
+    slices_before_transpose,
+    total_bytes,
+)
 from prototorch.ops.operators import OPS, op_function
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -87,6 +97,7 @@ class Concat(Op):
     """The inputs concatenated along one axis."""
 
     flops = no_flops
+    attrs_before_transpose = axis_before_transpose
     preserves_batch = axis_batched()
 
     def infer_spec(self, *specs: Spec, axis: int) -> Spec:
@@ -125,6 +136,7 @@ class Slice(Op):
         lambda g, y, x, start, stop, step: slice_grad(g, shape=tuple(x.shape), start=start, stop=stop, step=step),
     )
     flops = no_flops
+    attrs_before_transpose = slices_before_transpose
 
     def infer_spec(self, x: Spec, start: tuple[int, ...], stop: tuple[int, ...], step: tuple[int, ...]) -> Spec:
         # not len(range(...)), which cannot be larger than 2 ** 63
@@ -152,6 +164,7 @@ class SliceGrad(Op):
 
     derivatives = (lambda g, y, x, shape, start, stop, step: slice_(g, start=start, stop=stop, step=step),)
     flops = no_flops
+    attrs_before_transpose = slices_before_transpose
 
     def infer_spec(self, x: Spec, shape: tuple[int, ...], start: Any, stop: Any, step: Any) -> Spec:
         return Spec(shape, x.dtype)

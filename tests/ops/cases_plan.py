@@ -10,6 +10,14 @@ from tests.ops.op_case import case, normal
 for shape, name in [((2, 3, 4), "reorder"), ((1, 2, 3, 2), "reorder"), ((3, 1, 5), "relabel"), ((2, 4, 1), "relabel")]:
     case(name, normal(*shape), attrs={"layout": None}, oracle=lambda x, layout: x)
 
+for shape, order in [((2, 3, 4), (0, 2, 1)), ((2, 3, 4, 2), (0, 3, 1, 2))]:
+    case(
+        "transpose_view",
+        normal(*shape),
+        attrs={"order": order},
+        oracle=lambda x, order: np.einsum("abcd"[: x.ndim] + "->" + "".join("abcd"[i] for i in order), x),
+    )
+
 for shape in [(3,), (4, 2), (2, 3, 2)]:
     case(
         "slice_view", normal(*shape), attrs={"count": 2}, oracle=lambda x, count: np.array([x[i] for i in range(count)])

@@ -30,7 +30,8 @@ scale_shift scale_shift_grad scatter_add_along_axis searchsorted select selu sgd
 sigmoid_grad sign signbit silu silu_grad simple_rnn_sequence simple_rnn_sequence_grad sin sinh slice slice_grad
 slice_view sliding_windows slogdet softmax softmax_cross_entropy softmax_grad softplus softsign softsign_grad solve
 sort sparse_softmax_cross_entropy sparse_softmax_cross_entropy_grad split sqrt square squeeze stack static_gather
-static_scatter_add stop_gradient subtract sum svd swap_axes take take_along_axis tan tanh top_k transpose trunc
+static_scatter_add stop_gradient subtract sum svd swap_axes take take_along_axis tan tanh top_k transpose
+transpose_view trunc
 view_update where zeros_like
 """
 NAMES = TEXT.split()

@@ -14,7 +14,16 @@ from prototorch.engine.backends.capabilities import LayoutSupport
 from prototorch.engine.backends.core import Backend
 from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.passes.context import PassContext
-from prototorch.ops.layout import CHANNELS_LAST, layouts_coincide, relabel, reorder
+from prototorch.ops.layout import (
+    CHANNELS_LAST,
+    channels_to_first,
+    channels_to_last,
+    layouts_coincide,
+    relabel,
+    reorder,
+    transpose_view,
+)
+from prototorch.ops.shape import transpose
 from prototorch.spec import Spec
 
 __all__ = ["assign_layouts"]
@@ -39,6 +48,8 @@ class _LayoutAssignment:
 
     def assign(self, node: Node) -> None:
         """Let a node read its inputs in the layout that it wants, and give its outputs theirs."""
+        if node.op is transpose and self._is_new_label(node):
+            return
         ins, outs = self._channels_last_operands(node)
         inputs = [
             self._in_layout(v, CHANNELS_LAST if i in ins else None, node, node) for i, v in enumerate(node.inputs)
@@ -52,6 +63,24 @@ class _LayoutAssignment:
             self.changed = True
             if self.graph.is_result(value):
                 self.graph.replace_result(value, self._in_layout(value, None, node, behind))
+
+    def _is_new_label(self, node: Node) -> bool:
+        """Make a view of a transpose between [N, C, *spatial] that lies as channels_last and [N, *spatial, C]; whether
+        it is one."""
+        source, moved = node.inputs[0], node.outputs[0]
+        order, ndim = tuple(node.attrs["order"]), source.ndim
+        if ndim < 3 or self.graph.is_result(moved):
+            return False
+        is_to_first = order == channels_to_first(ndim) and source.spec.layout is None
+        is_to_first = is_to_first and self._leads_to_preference(moved, _LOOKAHEAD)
+        if not is_to_first and not (order == channels_to_last(ndim) and source.spec.layout == CHANNELS_LAST):
+            return False
+        view = Node(transpose_view, node.inputs, node.attrs, node.outputs, node.scope, node.phase, node.scopes)
+        self.graph.replace_node(node, view)
+        if is_to_first:
+            moved.spec = replace(moved.spec, layout=CHANNELS_LAST)
+        self.changed = True
+        return True
 
     def _channels_last_operands(self, node: Node) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and outputs of a node that are to lie as channels_last."""
@@ -80,6 +109,18 @@ class _LayoutAssignment:
             if support.policy == "prefers" or any(v.spec.layout and not layouts_coincide(v.shape) for v in node.inputs):
                 return True
             if depth and any(self._meets_channels_last(v, depth - 1) for v in node.outputs if v.shape == value.shape):
+                return True
+        return False
+
+    def _leads_to_preference(self, value: Value, depth: int) -> bool:
+        """Whether an op that prefers channels_last reads a value, or what ops that take the layout make of it."""
+        for node in value.users:
+            support = self.backend.layout_support(node.op.name)
+            if support is None or (support.when is not None and not support.when(node.input_specs, node.attrs)):
+                continue
+            if support.policy == "prefers":
+                return True
+            if depth and any(self._leads_to_preference(v, depth - 1) for v in node.outputs if v.ndim == value.ndim):
                 return True
         return False
 

@@ -16,6 +16,7 @@ import numpy as np
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
+from prototorch.interop.channel_order import channels_first_net
 from prototorch.spec import Spec
 
 __all__ = ["NetOrders", "Order"]
@@ -49,7 +50,7 @@ class NetOrders:
     """
 
     def __init__(self, net: Net, reorders_vectors: bool = True):
-        self.net = net
+        self.net = net = channels_first_net(net)
         self._orders: dict[str, Order] = {}
         if reorders_vectors and any(isinstance(node.layer, _RESHAPING) for node in net.nodes):
             self._find_orders()

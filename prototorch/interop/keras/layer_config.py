@@ -18,7 +18,7 @@ from prototorch.schema.block import Block
 __all__ = ["activation_function", "layer_config", "serialized"]
 
 #: fields of every layer that are no arguments there, and those that are written in another way
-_LEFT_OUT = {"weights", "share", "lr_mult", "decay_mult", "name", "trainable"}
+_LEFT_OUT = {"weights", "share", "lr_mult", "decay_mult", "name", "trainable", "data_format"}
 #: initializers that Keras does not have
 _NOT_KERAS_INITIALIZERS = frozenset({"Bilinear", "PositiveUnitBall", "SparseNormal"})
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from prototorch import layers
 from prototorch.graph.net import LayerNode, Net
+from prototorch.interop.channel_order import channels_first_net
 from prototorch.interop.counterparts.keras.row import keras_row
 from prototorch.interop.counterparts.row import write_fields
 from prototorch.interop.keras.feature_orders import NetOrders
@@ -74,7 +75,7 @@ def keras_layers(net: Net) -> KerasModel:
 
 class _Conversion:
     def __init__(self, net: Net):
-        self.net = net
+        self.net = net = channels_first_net(net)
         self.values = NetOrders(net, reorders_vectors=False)
         self.tensors: dict[str, KerasTensor] = {}
         self.bounds: dict[str, tuple[float, float]] = {}

@@ -16,6 +16,7 @@ from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, liv
 from prototorch.interop.torch.op_table import TorchOpExport, find_op, has_op
 from prototorch.layers.activation import Linear
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["find_layer_or_ops", "find_torch_layer", "state_arrays"]
@@ -46,7 +47,37 @@ def find_layer_or_ops(export: TorchLayerExport) -> TorchLayer:
 
     Raises NotExpressibleError with the reason.
     """
-    return _recorded_layer(export) if _module_of(type(export.layer)) is None else find_torch_layer(export)
+    layer = export.layer
+    if _module_of(type(layer)) is None:
+        return _recorded_layer(export)
+    if isinstance(layer, MapLayer) and layer.has_channels_last(len(export.shape) - 1):
+        return _with_channels_last(export, layer)
+    return find_torch_layer(export)
+
+
+def _with_channels_last(export: TorchLayerExport, layer: MapLayer) -> TorchLayer:
+    """The layer with its channels behind the batch, as PyTorch has them, between permutations."""
+    rank = layer.map_rank(len(export.shape))
+
+    def is_map(ndim: int) -> bool:
+        return rank > 0 and ndim - 1 - rank >= 1
+
+    def first(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        axis = len(shape) - 1 - rank
+        return (*shape[:axis], shape[-1], *shape[axis:-1]) if is_map(len(shape)) else shape
+
+    shapes = tuple(map(first, export.shapes))
+    inner = find_torch_layer(replace(export, layer=layer.replace(data_format="channels_first"), shapes=shapes))
+
+    def compute(t: Any, m: Any, *inputs: Any) -> Any:
+        moved = [x.movedim(-1, len(s) - 1 - rank) if is_map(len(s)) else x
+                 for x, s in zip(inputs, export.shapes, strict=True)]  # fmt: skip
+        y = inner.compute(t, m, *moved)
+        outputs = y if isinstance(y, tuple) else (y,)
+        back = tuple(v.movedim(v.dim() - 1 - rank, -1) if is_map(v.dim()) else v for v in outputs)
+        return back if isinstance(y, tuple) else back[0]
+
+    return replace(inner, compute=compute)
 
 
 def _module_of(layer: type[Layer]) -> Callable[[TorchLayerExport], TorchLayer | None] | None:

@@ -14,6 +14,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "gpu.md"
 #: ops that plans replace by views of memory, or that other backends alone ask for
 NEVER_RUN = {
     "apply_prepacked", "concat_view", "lstm_sequence_with_gates", "lstm_sequence_with_gates_grad", "prepack", "relabel",
+    "transpose_view",
     "reshape", "slice_view", "stop_gradient",
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import Trace
+from prototorch.interop.channel_order import channels_first_net
 from prototorch.layers.base import Layer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.text.diagnostics import Report
@@ -46,6 +47,7 @@ def _blob_order(name: str) -> tuple[bool, str]:
 
 class _NetExport:
     def __init__(self, net: Net, weights: Mapping[str, np.ndarray]):
+        net = channels_first_net(net)
         self.net, self.weights = net, weights
         self.report = Report()
         self.trace: Trace = trace_net(net, _BATCH)

@@ -59,7 +59,7 @@ def _average_pooling(export: TorchLayerExport) -> TorchLayer:
 
 
 def _check_axis(export: TorchLayerExport) -> None:
-    if export.layer.axis not in (1, 1 - len(export.shape)):
+    if export.layer.channel_axis(len(export.shape)) % len(export.shape) != 1:
         raise NotExpressibleError("another axis than that of the channels")
 
 

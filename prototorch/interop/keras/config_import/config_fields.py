@@ -28,6 +28,8 @@ _IGNORED = frozenset({
     "use_cudnn_on_gpu", "use_cudnn", "flash_attention", "autocast", "lora_rank", "lora_alpha", "quantization_config",
     "virtual_batch_size", "input_length", "input_dim", "sparse", "ragged", "optional", "bounding_box_format",
 })  # fmt: skip
+#: arguments that are read elsewhere: of data_format the order of axes follows (`Site.spatial_order`)
+_READ_ELSEWHERE = ("name", "trainable", "seed", "data_format")
 _OLD_NAMES = {"glorot": "glorot_uniform", "zero": "zeros", "one": "ones", "normal": "random_normal",
               "uniform": "random_uniform", "random_normal": "random_normal"}  # fmt: skip
 _VARIANCE_SCALING = {
@@ -149,7 +151,7 @@ def our_fields(
     neutral = neutral_arguments(cls)
     for key, value in config.items():
         name = new_names.get(key, key)
-        if key in left_out or (name in _IGNORED and name not in specs) or name in ("name", "trainable", "seed"):
+        if key in left_out or (name in _IGNORED and name not in specs) or name in _READ_ELSEWHERE:
             continue
         if name not in specs:
             if value is None or value is False or (key in neutral and neutral[key].accepts(value)):

@@ -11,6 +11,7 @@ import numpy as np
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
+from prototorch.interop.channel_order import channels_first_net
 from prototorch.interop.onnx import onnx_package
 from prototorch.interop.onnx.export import (
     layers_dense,
@@ -85,6 +86,7 @@ def onnx_model(
     onnx = onnx_package()
     if settings.opset not in OPSETS:
         raise UsageError(f"opset {settings.opset} is not supported; use {OPSETS[0]} to {OPSETS[-1]}")
+    net = channels_first_net(net)
     recording = _record(net, settings)
     builder, walker = _write_layers(net, recording, weights, settings)
     inputs = [_value_info(onnx, i.name, v, recording) for i, v in zip(net.inputs, recording.inputs, strict=True)]

@@ -11,6 +11,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.ir import Value
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.trace import trace
+from prototorch.interop.channel_order import channels_first_net
 from prototorch.interop.counterparts.torch.row import TorchLayer, TorchLayerExport
 from prototorch.interop.symbolic_batch import (
     Dim,
@@ -45,6 +46,7 @@ def net_items(
     net: Net, weights: Mapping[str, np.ndarray], shapes: Mapping[str, Sequence[int]], include_preprocess: bool = False
 ) -> NetItems:
     """The steps of a net as it predicts. Raises UsageError that names every layer which PyTorch cannot express."""
+    net = channels_first_net(net)
     prepared = include_preprocess and bool(net.preprocess)
     recording = record_net(
         net,

@@ -1,0 +1,123 @@
+"""`data_format`: each layer over maps with its channels last is the one with its channels first between transposes, and
+Keras' with the same data_format."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from prototorch.engine.harness.parse_example import parse_layer
+from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
+from tests.layers.compare import beside_keras, numbers, text_of, tupled
+from tests.layers.kernel_layouts import moved, split
+from tests.layers.peers import assert_same, ours, random_weights
+from tests.layers.test_conv_peers import CHANNELWISE, CONVOLUTIONS, TRANSPOSED, names
+
+EXAMPLES = [(name, one) for name, cls in Layer.members().items() if issubclass(cls, MapLayer) for one in cls.examples]
+
+
+def in_format(text, data_format):
+    """A layer's text with this data_format."""
+    plain = re.sub(r"\s*data_format: \w+", "", text).rstrip()
+    return f"{plain[:-1].rstrip()}  data_format: {data_format} }}"
+
+
+def axes_moved(array, rank, to_last):
+    """An array with the axis before those of the map moved behind them, or back; itself where it is no map."""
+    axis = array.ndim - 1 - rank
+    if axis < 1 or rank < 1:
+        return array
+    return np.moveaxis(array, axis, -1) if to_last else np.moveaxis(array, -1, axis)
+
+
+@pytest.mark.parametrize(("name", "one"), EXAMPLES, ids=lambda v: v if isinstance(v, str) else v.text)
+def test_channels_last_is_channels_first_between_transposes(name, one):
+    layer = parse_layer(one.text)
+    low, high = one.extra.get("range", (-1, 1))
+    inputs = [numbers(2, *s, low=low, high=high) for s in one.inputs]
+    rank = layer.map_rank(inputs[0].ndim)
+    if layer.has_channels_last(inputs[0].ndim - 1):
+        inputs = [axes_moved(x, rank, to_last=False) for x in inputs]
+    first, last = in_format(one.text, "channels_first"), in_format(one.text, "channels_last")
+    weights = random_weights(first, inputs)
+    expected = [axes_moved(y, rank, to_last=True) for y in ours(first, inputs, weights)[0]]
+    found = ours(last, [axes_moved(x, rank, to_last=True) for x in inputs], weights)[0]
+    assert_same((found, {}), (expected, {}))
+
+
+@pytest.mark.parametrize("row", CONVOLUTIONS + TRANSPOSED, ids=names)
+def test_convolution_with_channels_last_is_keras(row):
+    name, shape, options = row
+    layer = getattr(keras.layers, name)(**{k: tupled(v) for k, v in options.items()}, data_format="channels_last")
+    maps = {"kernel": moved(len(shape) - 1)}
+    beside_keras(layer, in_format(text_of(name, options), "channels_last"), [numbers(2, *shape[1:], shape[0])], maps)
+
+
+@pytest.mark.parametrize("row", CHANNELWISE, ids=names)
+def test_channelwise_convolution_with_channels_last_is_keras(row):
+    name, shape, options = row
+    layer = getattr(keras.layers, name)(**{k: tupled(v) for k, v in options.items()}, data_format="channels_last")
+    depthwise, pointwise = split(len(shape) - 1, shape[0]), moved(len(shape) - 1)
+    maps = {"kernel": depthwise, "depthwise_kernel": depthwise, "pointwise_kernel": pointwise}
+    beside_keras(layer, in_format(text_of(name, options), "channels_last"), [numbers(2, *shape[1:], shape[0])], maps)
+
+
+OTHERS = [
+    ("MaxPooling1D", (6, 3), {}),
+    ("AveragePooling1D", (6, 3), {"pool_size": 3, "strides": 2}),
+    ("MaxPooling2D", (6, 4, 3), {"pool_size": 3, "strides": 2, "padding": "same"}),
+    ("AveragePooling2D", (6, 4, 3), {"pool_size": 2}),
+    ("MaxPooling3D", (4, 4, 2, 3), {}),
+    ("GlobalAveragePooling1D", (5, 3), {}),
+    ("GlobalMaxPooling1D", (5, 3), {"keepdims": True}),
+    ("GlobalAveragePooling2D", (5, 4, 3), {}),
+    ("GlobalMaxPooling2D", (5, 4, 3), {"keepdims": True}),
+    ("GlobalAveragePooling3D", (5, 4, 2, 3), {}),
+    ("ZeroPadding2D", (3, 2, 4), {"padding": [[1, 0], [2, 1]]}),
+    ("Cropping2D", (5, 4, 2), {"cropping": [[1, 0], [1, 1]]}),
+    ("UpSampling2D", (3, 2, 2), {}),
+    ("CenterCrop", (5, 4, 3), {"height": 3, "width": 2}),
+    ("Rescaling", (2, 3), {"scale": [1.0, 2.0, 0.5], "offset": 1.0}),
+    ("Rescaling", (5, 4, 3), {"scale": [1.0, 2.0, 0.5], "offset": [0.0, 1.0, 2.0]}),
+]
+
+
+@pytest.mark.parametrize("row", OTHERS, ids=names)
+def test_layer_with_channels_last_is_keras(row):
+    name, shape, options = row
+    takes_format = name not in ("Rescaling",)
+    given = {"data_format": "channels_last"} if takes_format else {}
+    layer = getattr(keras.layers, name)(**{k: tupled(v) for k, v in options.items()}, **given)
+    beside_keras(layer, in_format(text_of(name, options), "channels_last"), [numbers(2, *shape)], tolerance=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["softmax", "log_softmax"])
+def test_an_activation_over_the_last_axis_is_over_the_channels(activation):
+    options = {"filters": 3, "kernel_size": 2, "activation": activation}
+    layer = keras.layers.Conv2D(3, 2, activation=activation, data_format="channels_last")
+    text = in_format(text_of("Conv2D", options), "channels_last")
+    beside_keras(layer, text, [numbers(2, 4, 3, 2)], {"kernel": moved(2)}, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("name", ["BatchNormalization", "GroupNormalization", "Normalization"])
+def test_the_default_axis_follows_the_data_format(name):
+    options = {
+        "BatchNormalization": {},
+        "GroupNormalization": {"groups": 3},
+        "Normalization": {"mean": [1.0, 2.0, 0.0], "variance": [1.0, 4.0, 0.5]},
+    }[name]
+    layer = getattr(keras.layers, name)(**options)
+    beside_keras(layer, in_format(text_of(name, options), "channels_last"), [numbers(2, 4, 5, 3)], tolerance=1e-5)
+
+
+def test_concatenate_follows_the_data_format():
+    a, b = numbers(2, 4, 3, 2), numbers(2, 4, 3, 1, seed=2)
+    ((found,), _) = ours("Concatenate { data_format: channels_last }", [a, b], {})
+    np.testing.assert_array_equal(found, np.concatenate([a, b], axis=-1))
+
+
+def test_a_wrong_number_of_axes_names_them_in_the_order_of_the_data_format():
+    with pytest.raises(Exception, match=r"3 dimensions \(rows, columns, channels\), got 2"):
+        ours("Conv2D { filters: 2  kernel_size: 3  data_format: channels_last }", [numbers(2, 4, 2)], {})
