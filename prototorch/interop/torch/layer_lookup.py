@@ -70,8 +70,8 @@ def _with_channels_last(export: TorchLayerExport, layer: MapLayer) -> TorchLayer
     inner = find_torch_layer(replace(export, layer=layer.replace(data_format="channels_first"), shapes=shapes))
 
     def compute(t: Any, m: Any, *inputs: Any) -> Any:
-        moved = [x.movedim(-1, len(s) - 1 - rank) if is_map(len(s)) else x
-                 for x, s in zip(inputs, export.shapes, strict=True)]  # fmt: skip
+        ranks = map(len, export.shapes)
+        moved = [x.movedim(-1, n - 1 - rank) if is_map(n) else x for x, n in zip(inputs, ranks, strict=True)]
         y = inner.compute(t, m, *moved)
         outputs = y if isinstance(y, tuple) else (y,)
         back = tuple(v.movedim(v.dim() - 1 - rank, -1) if is_map(v.dim()) else v for v in outputs)
