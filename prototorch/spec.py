@@ -16,7 +16,8 @@ FLOAT_DTYPES = ("float16", "bfloat16", "float32", "float64")
 class Spec:
     """Shape (including the batch dimension), dtype by NumPy's name, and memory layout.
 
-    ``layout`` is None for row-major memory; the layout pass may set another one (for example ``"channels_last"``).
+    ``layout`` is None for row-major memory; the layout pass may set another one (for example ``"channels_last"``). It
+    says how memory lies; which axis means what is said by the field ``data_format`` of a layer.
     Model files, layers and saved files only ever see None.
     """
 

@@ -17,6 +17,7 @@ from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.weight_spec import SharedWeight, WeightSpec, merge_weights, stated_options
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import Context
 from prototorch.layers.mask_shapes import is_mask_shape
 from prototorch.layers.weight_share import WeightShare
@@ -370,6 +371,8 @@ def trace_node(result: Trace, node: LayerNode) -> None:
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
         outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
     _check_sharing(result, node, ctx.used_weights)
+    if isinstance(node.layer, MapLayer) and any(result.values[b].kind == "input" for b in node.bottoms[:1]):
+        ctx.warnings += node.layer.describe_unusual_input(result.values[node.bottoms[0]].shape[1:])
     for message in dict.fromkeys(ctx.warnings):
         warn_user(explain_error(result, node, message, with_place=True), ModelWarning)
     outputs = outputs_of_layer if isinstance(outputs_of_layer, tuple) else (outputs_of_layer,)

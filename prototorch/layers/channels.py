@@ -7,6 +7,7 @@ cancels what stands between two such layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from prototorch.layers.base import Layer
@@ -16,6 +17,7 @@ from prototorch.schema import field
 
 DataFormat = Literal["channels_first", "channels_last"]
 
+_COLOR_CHANNELS, _LEAST_SIDE = (1, 3, 4), 8  # what images have
 _MAP_AXES = {1: "steps", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
@@ -72,6 +74,19 @@ class MapLayer(ChannelAxisLayer, abstract=True):
 
     def has_channels_last(self, sample_rank: int) -> bool:
         return super().has_channels_last(self.map_rank(sample_rank + 1) + 1)
+
+    def describe_unusual_input(self, shape: Sequence[int]) -> list[str]:
+        """A warning about samples of this shape that look like images with their channels last, where the layer has
+        them first without saying so; none for others, and for sides of less than 8 pixels."""
+        looks_last = len(shape) == 3 and shape[-1] in _COLOR_CHANNELS and min(shape[:2]) >= _LEAST_SIDE
+        if not looks_last or self.data_format is not None or self.map_rank(4) != 2 or self.has_channels_last(3):
+            return []
+        rows, columns, channels = shape
+        return [
+            f"samples of {list(shape)} look like images of {rows} x {columns} pixels with their {channels} channels "
+            f"last, and it reads {rows} channels of {columns} x {channels}; data_format: channels_last reads them as "
+            "they are (data_format: channels_first says that this is meant)"
+        ]
 
     def record(self, ctx: Context, *inputs: ArrayValue) -> Any:
         if not inputs or not self.has_channels_last(inputs[0].ndim - 1):

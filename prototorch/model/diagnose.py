@@ -10,6 +10,7 @@ from prototorch.graph.plan_printer import PlanDescription
 from prototorch.graph.probe import trace_net
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.affine_norm import AffineNormLayer
+from prototorch.layers.channels import MapLayer
 from prototorch.layers.dense import Dense
 from prototorch.layers.merge import MergeLayer
 from prototorch.layers.pooling import PoolingLayer
@@ -97,7 +98,8 @@ def _dense_notes(model: Model) -> list[str]:
                 "Flatten { } or GlobalAveragePooling2D { } before it makes one vector of a sample, Conv2D with "
                 "kernel_size: 1 works on the channels"
             )
-        if reads_image and isinstance(node.layer, _KEEP_IMAGES):
+        has_channels_last = isinstance(node.layer, MapLayer) and node.layer.has_channels_last(3)
+        if reads_image and isinstance(node.layer, _KEEP_IMAGES) and not has_channels_last:
             images.update(node.tops)
     return notes
 
@@ -120,8 +122,12 @@ def _find_layout_errors(model: Model) -> list[Diagnostic]:
         shape = node.shape
         prefix = f"the input {node.name!r} has the shape {_format_shape(shape)}; "
         if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+            readers = [n.layer for n in model.net.nodes if node.name in n.bottoms]
+            if any(isinstance(layer, MapLayer) and layer.has_channels_last(3) for layer in readers):
+                continue
             channels_first = _format_shape((shape[2], *shape[:2]))
-            errors.append(Diagnostic(f"{prefix}images are channels-first here: {channels_first}", node.span))
+            text = f"{prefix}images are channels-first here: {channels_first}; or say data_format: channels_last"
+            errors.append(Diagnostic(text, node.span))
         elif len(shape) == 4 and shape[0] is None:
             errors.append(
                 Diagnostic(f"{prefix}the batch dimension is left out here: {_format_shape(shape[1:])}", node.span)

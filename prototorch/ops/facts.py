@@ -74,11 +74,11 @@ def reduction_before_transpose(op: Any, specs: Specs, attrs: Attrs, order: tuple
     """Of reductions: None where the axes that stay would be in another order."""
     axis = attrs.get("axis")
     over = range(len(order)) if axis is None else (axis,) if isinstance(axis, int) else axis
-    reduced = {order[a % len(order)] for a in over}
-    kept = [a for a in order if a not in reduced]
-    if attrs.get("keepdims") or kept != sorted(kept):
+    dropped_axes = {order[a % len(order)] for a in over}
+    remaining = [a for a in order if a not in dropped_axes]
+    if attrs.get("keepdims") or remaining != sorted(remaining):
         return None
-    return {**attrs, "axis": tuple(sorted(reduced))}
+    return {**attrs, "axis": tuple(sorted(dropped_axes))}
 
 
 # --- floating-point operations

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from prototorch.engine.harness.parse_example import parse_layer
+from prototorch.errors import ModelWarning
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import MapLayer
+from prototorch.model.load import model_from_text
 from tests.layers.compare import beside_keras, numbers, text_of, tupled
 from tests.layers.kernel_layouts import moved, split
 from tests.layers.peers import assert_same, ours, random_weights
@@ -121,3 +123,24 @@ def test_concatenate_follows_the_data_format():
 def test_a_wrong_number_of_axes_names_them_in_the_order_of_the_data_format():
     with pytest.raises(Exception, match=r"3 dimensions \(rows, columns, channels\), got 2"):
         ours("Conv2D { filters: 2  kernel_size: 3  data_format: channels_last }", [numbers(2, 4, 2)], {})
+
+
+@pytest.mark.parametrize(
+    "layer", ["Conv2D { filters: 4  kernel_size: 3", "MaxPooling2D { pool_size: 2", "RandomFlip {"]
+)
+def test_images_with_their_channels_last_are_reported_to_a_layer_that_has_them_first(layer):
+    text = f"input {{ shape: [28, 28, 3] }}  {layer} }}  Flatten {{ }}  Dense {{ units: 2 }}"
+    with pytest.warns(ModelWarning, match="28 x 28 pixels with their 3 channels last.*data_format: channels_last"):
+        model_from_text(text).summary()
+
+
+@pytest.mark.parametrize("shape", [[3, 28, 28], [4, 28, 3], [28, 28, 5], [28, 4, 3]])
+@pytest.mark.parametrize("field", ["", "data_format: channels_first"])
+def test_other_shapes_are_not_reported(shape, field):
+    model_from_text(f"input {{ shape: {shape} }}  ZeroPadding2D {{ {field} }}  Dense {{ units: 2 }}").summary()
+
+
+def test_a_layer_that_says_its_data_format_is_not_warned_about():
+    for data_format in ("channels_first", "channels_last"):
+        text = f"input {{ shape: [28, 28, 3] }}  ZeroPadding2D {{ data_format: {data_format} }}  Dense {{ units: 2 }}"
+        model_from_text(text).summary()

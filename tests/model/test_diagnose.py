@@ -176,3 +176,12 @@ def test_inputs_written_for_another_library_are_told(tmp_path, shape, said):
     with pytest.raises(TextError) as wrong:
         check_model(str(path))
     assert said in str(wrong.value)
+
+
+def test_an_input_read_with_its_channels_last_is_not_told_to_be_of_another_library(tmp_path):
+    path = tmp_path / "m.proto"
+    convolution = "Conv2D { filters: 8  kernel_size: 30  data_format: channels_last }"
+    path.write_text(f"input {{ shape: [28, 28, 1] }}\n{convolution}\n")
+    with pytest.raises(TextError, match="kernel size 30") as wrong:
+        check_model(str(path))
+    assert "channels-first here" not in str(wrong.value)
