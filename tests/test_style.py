@@ -25,7 +25,10 @@ LARGE = {
     "prototorch/model/model.py": "every public method of a model, with its whole docstring",
     "prototorch/schema/block.py": "all that follows from a declared class: parsing, checks, defaults, text",
     "prototorch/train/step_graph.py": "the graph of a step, phase by phase",
+    "tests/data/test_data_checks.py": "a catalogue of data that do not fit, with their messages",
     "tests/engine/storage/hostile_hdf5.py": "a catalogue, read entry by entry",
+    "tests/test_architecture.py": "the ranks of all modules, one table",
+    "tests/test_guards.py": "one table of guards and faces, and the faces",
 }
 #: the least number of constants in a table that may stand in columns, which the formatter would break up
 TABLE_CONSTANTS = 6

@@ -28,8 +28,9 @@ def is_available() -> bool:
 class _CudnnModule(ModuleType):
     """The module, whose switches are read from and written to the modes of tensors.
 
-    allow_tf32: the same switch as `backends.cuda.matmul.allow_tf32`: products and convolutions are rounded alike, and
-    not at first. deterministic: as `use_deterministic_algorithms`. benchmark: kernels are chosen by timing.
+    ``allow_tf32`` is the same switch as `backends.cuda.matmul.allow_tf32`: products and convolutions are rounded alike,
+    and not at first. ``deterministic`` is `use_deterministic_algorithms`; with ``benchmark`` kernels are chosen by
+    timing.
     """
 
     def __getattr__(self, name: str) -> Any:

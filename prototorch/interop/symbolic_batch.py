@@ -85,7 +85,7 @@ class Recording:
         return value in self.outputs
 
     def dims(self, value: Value) -> tuple[Dim, ...]:
-        """The shape of a value."""
+        """The sizes of a value, integers or multiples of the batch."""
         return _symbolic(value.shape, self._others[value].shape)
 
     def attributes(self, node: Node) -> dict[str, Any]:

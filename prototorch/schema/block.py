@@ -228,7 +228,9 @@ class Block:
     def __setattr__(self, name: str, value: Any) -> None:
         cls = type(self)
         if name not in cls.specs() and name not in cls.setattr_hints:
-            root = next((base.__name__ for base in cls.__mro__ if base.abstract and base is not cls), "Block")
+            root = next(
+                (base.__name__ for base in cls.__mro__ if getattr(base, "abstract", False) and base is not cls), "Block"
+            )
             raise AttributeError(
                 f"{cls.__name__} has no field {name!r}, and its objects take no other attributes: declare it in the "
                 f"class, `class {cls.__name__}({root}): {name}: int = 8`, and leave __init__ out (docs/extending.md)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from prototorch.base.index import Entry, entries
 from prototorch.errors import UsageError
+from prototorch.schema.foreign_classes import foreign_class_hint
 from prototorch.schema.suggest import describe_foreign_name, suggest
 from prototorch.schema.types import FieldType, ListOf, is_word_or_string, text_name
 from prototorch.schema.validation import ReportedError, ValidationError
@@ -205,20 +205,6 @@ def _is_same(cls: type, other: type) -> bool:
     return _full_name(cls) == _full_name(other)
 
 
-def _namespace(family: Family) -> str:
-    return f"pt.{'losses' if family.name == 'loss' else family.name + 's'}"
-
-
-def _python_spelling(family: Family, foreign_name: str) -> str:
-    """How a program writes what another framework calls so: ``write pt.losses.MeanSquaredError()``; "" if unknown."""
-    meaning = family.foreign_meaning(foreign_name) or ""
-    word = re.match(r"Write (\w+)( \{ from_logits: true \})?\.$", meaning)
-    cls = family.find(foreign_name) if word is None else family.find(word[1])
-    if cls is None:
-        return ""
-    return f"write {_namespace(family)}.{cls.__name__}({'from_logits=True' if word and word[2] else ''})"
-
-
 def _is_of_package(cls: type) -> bool:
     return cls.__module__.startswith("prototorch.")
 
@@ -250,21 +236,11 @@ class FamilyMember(FieldType):
             return self._class(value).from_name(value) if adopted is None else self.root.coerce(adopted.convert(value))
         foreign = value if isinstance(value, type) else type(value)
         if any(base.__name__ in (self.root.__name__, "Module") for base in foreign.__mro__):
-            raise ValidationError(hint=self._foreign_class_hint(foreign), right_kind=True)
+            raise ValidationError(hint=foreign_class_hint(self.root, foreign), right_kind=True)
         other = self.root.coerce(value)
         if other is not None:
             return other
         raise ValidationError
-
-    def _foreign_class_hint(self, foreign: type) -> str:
-        """Where a class of tensors, or of another library, comes from, and what is written for it here."""
-        origin = f"another library ({foreign.__module__})"
-        if _is_of_package(foreign):
-            origin = f"pt.{foreign.__module__.split('.')[1]}, whose objects work on tensors, in loops of your own"
-        roots = [root for root in (self.root, self.root.adopted_root) if root is not None]
-        ways = (_python_spelling(root.family_registry, foreign.__name__) for root in roots)
-        way = next((way for way in ways if way), f"take one of {_namespace(self.root.family_registry)}")
-        return f" It belongs to {origin}: {way}."
 
     def _adopted(self, name: str) -> FamilyMember | None:
         """The other family that a name is taken from, None where it is a name of this one, or of none."""

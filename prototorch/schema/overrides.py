@@ -35,7 +35,7 @@ def check_call(cls: Any, least_inputs: int, hint: str) -> None:
         return
     signature = inspect.signature(owner.call)
     names = list(signature.parameters)
-    foreign = [name for name in ("training", "mask", "attention_mask", "initial_state") if name in names]
+    foreign: list[str] = [name for name in ("training", "mask", "attention_mask", "initial_state") if name in names]
     try:
         signature.bind(*range(2 + least_inputs))  # self, ctx, inputs
     except TypeError:

@@ -84,12 +84,15 @@ def leaves_below(node):
             yield from [n.variable] if type(n).__name__ == "AccumulateGrad" else leaves_below(n)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x, w: x * w,
-    lambda x, w: (x * 2) @ w,
-    lambda x, w: (x.T + w).exp().sum(),
-    lambda x, w: x.detach() * w,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: x * w,
+        lambda x, w: (x * 2) @ w,
+        lambda x, w: (x.T + w).exp().sum(),
+        lambda x, w: x.detach() * w,
+    ],
+)
 def test_next_functions(function):
     results = []
     for library in (torch, pt):

@@ -81,8 +81,18 @@ BAD = {
         VALUES,
         r"'y' has shape \[2\] per sample, mse of .*'logits' expects \[1\]",
     ),
-    "wrong features": (X[:, :2], Y, CLASSES, r"input 'image' has shape \[3\], the column 'x' has samples of shape \[2\]"),
-    "pictures to a vector": (np.zeros((8, 1, 3, 3)), Y, CLASSES, r"samples of shape \[1, 3, 3\] \(float64\); a Flatten layer"),
+    "wrong features": (
+        X[:, :2],
+        Y,
+        CLASSES,
+        r"input 'image' has shape \[3\], the column 'x' has samples of shape \[2\]",
+    ),
+    "pictures to a vector": (
+        np.zeros((8, 1, 3, 3)),
+        Y,
+        CLASSES,
+        r"samples of shape \[1, 3, 3\] \(float64\); a Flatten layer",
+    ),
 }
 
 

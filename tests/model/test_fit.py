@@ -276,7 +276,11 @@ ERRORS = {
         r"the model's outputs are dense_2; the data's targets are none",
     ),
     "unequal lengths": (lambda: fit(model(), y=Y[:9]), DataError, "do not have the same number of rows"),
-    "wrong shape": (lambda: fit(model(), X[:, :4]), DataError, r"input 'input' has shape \[5\].*shape \[4\] \(float32\)"),
+    "wrong shape": (
+        lambda: fit(model(), X[:, :4]),
+        DataError,
+        r"input 'input' has shape \[5\].*shape \[4\] \(float32\)",
+    ),
     "wrong shape in predict": (lambda: model().predict(X[:, :4]), DataError, r"has shape \[5\]"),
     "labels from 1": (lambda: fit(model(), y=Y + 1), DataError, "count from 0"),
     "labels out of range": (lambda: fit(model(), y=Y * 9), DataError, r"is 9; .* has 3 classes, 0 to 2"),

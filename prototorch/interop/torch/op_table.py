@@ -33,7 +33,7 @@ class TorchOpExport:
         return self.recording.attributes(self.node).get(name, default)
 
     def dims(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of an input."""
+        """The sizes of an input, the batch's included."""
         return self.recording.dims(self.node.inputs[index])
 
     @property

@@ -60,7 +60,7 @@ class TorchBaseline:
             self.expected[name] = tensor if tensor.is_floating_point() else tensor.long()
 
     def predict(self) -> dict[str, np.ndarray]:
-        """The outputs."""
+        """The arrays that the module gives for a batch, without gradients."""
         self.net.eval()
         with torch.inference_mode():
             return {name: y.numpy() for name, y in self.net(**self.inputs).items()}

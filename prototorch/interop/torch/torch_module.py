@@ -31,7 +31,7 @@ class _Functions:
         self.inputs: tuple[Tensor, ...] = ()
 
     def let(self, value: Any, name: str) -> Any:
-        """The value."""
+        """The value itself: a module that runs needs no line for it."""
         return value
 
     def unpack(self, value: Any, count: int) -> Any:
@@ -58,7 +58,7 @@ class LayerModule(nn.Module):
         self.parts = [{"": self.root, **{name: self.root.get_submodule(name) for name in torch_layer.modules if name}}]
 
     def forward(self, *inputs: Tensor) -> Any:
-        """The outputs."""
+        """Tensors of the outputs, in the order of the net's outputs."""
         self.functions[0].inputs = inputs
         return self.compute(self.functions[0], self.parts[0].__getitem__, *inputs)
 

@@ -45,12 +45,15 @@ def allow_by_cudnn():
     pt.backends.cudnn.allow_tf32 = True
 
 
-@pytest.mark.parametrize("allow", [
-    lambda: pt.set_float32_matmul_precision("high"),
-    lambda: pt.set_float32_matmul_precision("medium"),
-    allow_by_matmul,
-    allow_by_cudnn,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "allow",
+    [
+        lambda: pt.set_float32_matmul_precision("high"),
+        lambda: pt.set_float32_matmul_precision("medium"),
+        allow_by_matmul,
+        allow_by_cudnn,
+    ],
+)
 def test_tf32_where_it_is_allowed(gpu, allow):
     allow()
     assert pt.backends.cuda.matmul.allow_tf32

@@ -119,7 +119,7 @@ class KerasRow(Counterpart):
 
 @cache
 def keras_rows() -> tuple[KerasRow, ...]:
-    """All rows."""
+    """The rows of all files of this folder, in the order of the files' names."""
     return tuple(row for row in counterpart_rows("keras") if isinstance(row, KerasRow))
 
 

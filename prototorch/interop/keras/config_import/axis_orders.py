@@ -173,5 +173,5 @@ class OrderedNetBuilder:
         return self.trace.values[value.name] in self.trace.masks
 
     def net(self, outputs: Sequence[OrderedValue]) -> Net:
-        """The net with these outputs."""
+        """The nodes as they were added so far, and what of them reaches these outputs."""
         return Net(self.name, tuple(self.inputs), tuple(self.nodes), tuple(value.name for value in outputs))

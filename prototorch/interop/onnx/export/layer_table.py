@@ -60,7 +60,7 @@ class LayerExport:
         self.outputs, self.has_mask = outputs, has_mask
 
     def dims(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of an input."""
+        """The sizes of an input, the batch's included."""
         return self.walker.recording.dims(self.values[index])
 
     def array(self, name: str) -> np.ndarray | None:
@@ -76,7 +76,7 @@ class LayerExport:
         return self.builder.initializer(f"{self.key}/{name}", np.asarray(array))
 
     def constant(self, array: Any, hint: str = "constant") -> str:
-        """A constant."""
+        """The name of a new initializer with these elements."""
         return self.builder.constant(array, hint)
 
     def integers(self, values: Sequence[int]) -> str:

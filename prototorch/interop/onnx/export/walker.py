@@ -196,11 +196,11 @@ class OpExport:
         return self.builder.opset
 
     def name(self, index: int) -> str:
-        """The name of an input."""
+        """What ONNX calls an input of the op, by its position."""
         return self.walker.name(self.inputs[index])
 
     def dims(self, index: int = 0) -> tuple[Dim, ...]:
-        """The shape of an input."""
+        """The sizes of an input, the batch's included."""
         return self.walker.recording.dims(self.inputs[index])
 
     @property
@@ -227,7 +227,7 @@ class OpExport:
         return name if value.dtype == dtype else self.emit("Cast", [name], {"to": onnx_dtype(dtype)})
 
     def constant(self, array: Any, hint: str = "constant") -> str:
-        """A constant."""
+        """The name of a new initializer with these elements."""
         return self.builder.constant(array, hint)
 
     def integers(self, values: Sequence[int]) -> str:

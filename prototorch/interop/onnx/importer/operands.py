@@ -106,7 +106,7 @@ class KnownArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
+        """Its sizes, integers or symbols of the batch."""
         return self.array.shape
 
     @property

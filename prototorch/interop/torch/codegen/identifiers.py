@@ -36,7 +36,7 @@ def attribute_name(part: str) -> str:
 
 
 def variable_name(part: str) -> str:
-    """A name as that of a variable or an argument."""
+    """A name in lower case with underscores, no keyword of Python, as variables and arguments have."""
     name = re.sub(r"[^A-Za-z0-9_]", "_", part).strip("_").lower() or "value"
     name = name if name[0].isalpha() else f"value_{name}"
     return f"{name}_" if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in _RESERVED else name
