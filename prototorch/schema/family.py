@@ -84,7 +84,7 @@ class Family:
     def type_name(self, cls: type) -> str:
         """The class's name; with its module where the name alone is that of a class of the package."""
         owner = self.find(cls.__name__)
-        is_own = owner is None or _is_same(owner, cls) or not _is_of_package(owner)
+        is_own = owner is None or _full_name(owner) == _full_name(cls) or not _is_of_package(owner)
         return cls.__name__ if is_own else _full_name(cls)
 
     def name_in_text(self, cls: type, as_word: bool = False) -> str:
@@ -93,7 +93,9 @@ class Family:
         name = snake_case(cls.__name__) if as_word else cls.__name__
         is_imported = import_of(cls) is not None
         for other in () if _is_of_package(cls) else self._bearers(name):
-            if not _is_same(other, cls) and (_is_of_package(other) or import_of(other) is not None or not is_imported):
+            if _full_name(other) != _full_name(cls) and (
+                _is_of_package(other) or import_of(other) is not None or not is_imported
+            ):
                 raise UsageError(
                     f"a text cannot name the {self.name} {_full_name(cls)}: {name!r} is also the name of "
                     f"{_full_name(other)}. Give the class another name"
@@ -198,11 +200,6 @@ def _plain_name(name: str) -> str:
 
 def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _is_same(cls: type, other: type) -> bool:
-    """Whether one class is the other, or the other defined again."""
-    return _full_name(cls) == _full_name(other)
 
 
 def _is_of_package(cls: type) -> bool:

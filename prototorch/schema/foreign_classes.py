@@ -9,8 +9,8 @@ __all__ = ["foreign_class_hint"]
 
 
 def foreign_class_hint(root: Any, foreign: type) -> str:
-    """Where a class comes from that is no member of the family with this root, and what is written for it here:
-    ``write pt.losses.MeanSquaredError()`` for PyTorch's MSELoss as a loss."""
+    """Where a class comes from that is no member of the family with this root, and what is written for it
+    here: for PyTorch's MSELoss as a loss our class of that meaning, called as in a program."""
     origin = f"another library ({foreign.__module__})"
     if foreign.__module__.startswith("prototorch."):
         origin = f"pt.{foreign.__module__.split('.')[1]}, whose objects work on tensors, in loops of your own"

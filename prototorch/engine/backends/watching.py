@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from prototorch.engine.backends.executable_plan import Buffer, ExecutablePlan, ExecutableStep
+from prototorch.ops.linear import matmul
 from prototorch.ops.operators import OPS
 
 _INT, _FLOAT = struct.Struct("<I"), struct.Struct("<f")
@@ -110,7 +111,7 @@ def _terms(step: ExecutableStep) -> float:
     if all(getattr(OPS[line[0]], "elementwise", False) for line in lines):
         return 0
     sizes = [step.inputs[ref[1]].spec.size for ref in lines[0][1] if ref[0] == "in"]
-    if lines[0][0] == "matmul":  # [m, terms] by [terms, n]
+    if OPS[lines[0][0]] is matmul:  # [m, terms] by [terms, n]
         return sizes[0] * sizes[1] / max(step.outputs[0].spec.size, 1)
     return max(sizes, default=1)
 
