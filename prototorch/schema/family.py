@@ -84,7 +84,7 @@ class Family:
     def type_name(self, cls: type) -> str:
         """The class's name; with its module where the name alone is that of a class of the package."""
         owner = self.find(cls.__name__)
-        is_own = owner is None or _full_name(owner) == _full_name(cls) or not _is_of_package(owner)
+        is_own = owner is None or _is_same(owner, cls) or not _is_of_package(owner)
         return cls.__name__ if is_own else _full_name(cls)
 
     def name_in_text(self, cls: type, as_word: bool = False) -> str:
@@ -93,9 +93,7 @@ class Family:
         name = snake_case(cls.__name__) if as_word else cls.__name__
         is_imported = import_of(cls) is not None
         for other in () if _is_of_package(cls) else self._bearers(name):
-            if _full_name(other) != _full_name(cls) and (
-                _is_of_package(other) or import_of(other) is not None or not is_imported
-            ):
+            if not _is_same(other, cls) and (_is_of_package(other) or import_of(other) is not None or not is_imported):
                 raise UsageError(
                     f"a text cannot name the {self.name} {_full_name(cls)}: {name!r} is also the name of "
                     f"{_full_name(other)}. Give the class another name"
@@ -202,6 +200,10 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def _is_same(cls: type, other: type) -> bool:  # one class is the other, or the other defined again
+    return _full_name(cls) == _full_name(other)
+
+
 def _is_of_package(cls: type) -> bool:
     return cls.__module__.startswith("prototorch.")
 
@@ -231,9 +233,8 @@ class FamilyMember(FieldType):
         if isinstance(value, str):
             adopted = self._adopted(value)
             return self._class(value).from_name(value) if adopted is None else self.root.coerce(adopted.convert(value))
-        foreign = value if isinstance(value, type) else type(value)
-        if any(base.__name__ in (self.root.__name__, "Module") for base in foreign.__mro__):
-            raise ValidationError(hint=foreign_class_hint(self.root, foreign), right_kind=True)
+        if hint := foreign_class_hint(self.root, value if isinstance(value, type) else type(value)):
+            raise ValidationError(hint=hint, right_kind=True)
         other = self.root.coerce(value)
         if other is not None:
             return other

@@ -10,7 +10,10 @@ __all__ = ["foreign_class_hint"]
 
 def foreign_class_hint(root: Any, foreign: type) -> str:
     """Where a class comes from that is no member of the family with this root, and what is written for it
-    here: for PyTorch's MSELoss as a loss our class of that meaning, called as in a program."""
+    here: for PyTorch's MSELoss as a loss our class of that meaning, called as in a program. "" for a class that is
+    no module and bears no name of the root's."""
+    if not any(base.__name__ in (root.__name__, "Module") for base in foreign.__mro__):
+        return ""
     origin = f"another library ({foreign.__module__})"
     if foreign.__module__.startswith("prototorch."):
         origin = f"pt.{foreign.__module__.split('.')[1]}, whose objects work on tensors, in loops of your own"
