@@ -17,8 +17,8 @@ class CaffeDialect(TextDialect):
     """The texts of Caffe: prototxt of a NetParameter ("net") or a SolverParameter ("solver")."""
 
     def recognize(self, text: str) -> str | None:
-        """See `TextDialect.recognize` and `prototorch.caffe.text.recognition.find_caffe_kind`."""
-        kind: str | None = importlib.import_module("prototorch.caffe.text.recognition").find_caffe_kind(text)
+        """See `TextDialect.recognize` and `prototorch.caffe.text.detect_caffe.find_caffe_kind`."""
+        kind: str | None = importlib.import_module("prototorch.caffe.text.detect_caffe").find_caffe_kind(text)
         return kind
 
     def check_syntax(self, text: str, kind: str, path: str) -> None:

@@ -14,7 +14,7 @@ from prototorch.caffe.host_layers import HostLayer
 from prototorch.caffe.interop.backward_flags import BackwardFlags, find_backward_flags
 from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.label_range import LabelCheck, find_label_checks
-from prototorch.caffe.partial_plans import RangePlans
+from prototorch.caffe.partial_plans import PartialPlans
 from prototorch.engine.backends.core import Backend
 from prototorch.errors import IndexRangeError
 from prototorch.runtime.variables import Variables, initial_value
@@ -34,8 +34,8 @@ class _ShapedNet:
     net: CaffeNet
     flags: BackwardFlags
     label_checks: tuple[LabelCheck, ...]
-    ranges: OrderedDict[range, RangePlans] = field(default_factory=OrderedDict)
-    last_run: dict[int, RangePlans] = field(default_factory=dict)  # by layer
+    ranges: OrderedDict[range, PartialPlans] = field(default_factory=OrderedDict)
+    last_run: dict[int, PartialPlans] = field(default_factory=dict)  # by layer
 
 
 class Execution:
@@ -223,16 +223,16 @@ class Execution:
         if start <= last:
             yield range(start, last + 1)
 
-    def _plans(self, layers: range) -> RangePlans:
+    def _plans(self, layers: range) -> PartialPlans:
         ranges = self._current.ranges
         if layers not in ranges:
-            ranges[layers] = RangePlans(self.net, layers, self.flags, self.backend, self.variables)
+            ranges[layers] = PartialPlans(self.net, layers, self.flags, self.backend, self.variables)
             if len(ranges) > MAX_RANGES:
                 ranges.popitem(last=False)
         ranges.move_to_end(layers)
         return ranges[layers]
 
-    def _last_plans(self, layers: range) -> tuple[RangePlans, bool]:
+    def _last_plans(self, layers: range) -> tuple[PartialPlans, bool]:
         """The plans that have run all of these layers last, and True; where there are none, those of the range itself,
         and False: what it computed is not what the blobs hold."""
         last = self._current.last_run

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from prototorch.graph.ir import Graph, Node, Value
 
-__all__ = ["SAVED_PREFIX", "BackwardGraph", "cut_backward"]
+__all__ = ["SAVED_PREFIX", "BackwardGraph", "partition_backward"]
 
 #: in front of a number: an input of the backward graph that holds a value of the forward graph that has no name
 SAVED_PREFIX = "saved:"
@@ -23,7 +23,7 @@ class BackwardGraph:
     saved: dict[str, Value] = field(default_factory=dict)
 
 
-def cut_backward(
+def partition_backward(
     results: Mapping[str, Value], value_names: Mapping[Value, str], saves: bool, changed: Collection[str] = ()
 ) -> BackwardGraph:
     """Cut a graph between its phases "forward" and "backward".

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prototorch.caffe.interop import translate
-from prototorch.caffe.interop.site import known_types
+from prototorch.caffe.interop.layer_import import known_types
 
 __all__ = ["layer_type_list"]
 

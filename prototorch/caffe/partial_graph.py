@@ -60,7 +60,7 @@ def record_forward(net: CaffeNet, layers: range, float_dtype: str) -> ForwardRan
             if value not in trace.values:
                 trace.values[value] = trace.graph.input(value, specs[value])
                 result.inputs.append(value)
-        if layer.kind != "native":
+        if layer.kind != "graph":
             continue
         trace.training = layer.phase(net.phase) == "TRAIN"
         _, recorded = trace.graph.collect(partial(_trace_nodes, trace, [nodes[name] for name in layer.nodes]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.caffe.graph_partition import BackwardGraph, cut_backward
+from prototorch.caffe.graph_partition import BackwardGraph, partition_backward
 from prototorch.caffe.interop.backward_flags import BackwardFlags
 from prototorch.caffe.interop.caffe_net import CaffeNet
 from prototorch.caffe.partial_graph import DIFF_PREFIX, RangeGradients, record_backward, record_forward
@@ -21,13 +21,13 @@ from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import Variables
 from prototorch.train.memory_estimate import check_plan_fits
 
-__all__ = ["RangePlans"]
+__all__ = ["PartialPlans"]
 
 Arrays = dict[str, np.ndarray]
 ReadValue = Callable[[str], np.ndarray]
 
 
-class RangePlans:
+class PartialPlans:
     """Runs layers ``layers`` of a net, and differentiates them.
 
     visible: for each value that a blob holds when the range has run, the blob. The values that the whole range's
@@ -65,7 +65,7 @@ class RangePlans:
         value_names = dict(self._value_names)
         if use_saved:
             value_names |= {value: name for name, value in self._full_backward[0].saved.items()}
-        return cut_backward(results, value_names, saves, self.forward_range.trace.updates), gradients
+        return partition_backward(results, value_names, saves, self.forward_range.trace.updates), gradients
 
     @cached_property
     def _forward_executor(self) -> Executor | None:

@@ -8,7 +8,7 @@ from typing import Any
 from prototorch.eager.tensor import Tensor
 from prototorch.func.pytree import map_tree
 
-__all__ = ["as_sources", "depends_on_outer_leaf", "detach_inner"]
+__all__ = ["as_sources", "depends_on_captured", "detach_inner"]
 
 
 def as_sources(values: Iterable[Tensor]) -> list[Tensor]:
@@ -24,7 +24,7 @@ def as_sources(values: Iterable[Tensor]) -> list[Tensor]:
     return sources
 
 
-def depends_on_outer_leaf(values: Iterable[Any], sources: Sequence[Tensor]) -> bool:
+def depends_on_captured(values: Iterable[Any], sources: Sequence[Tensor]) -> bool:
     """Whether one of the tensors was computed from a leaf that requires gradients and is no source."""
     own = {id(s) for s in sources}
     pending, seen = [], set()
@@ -51,7 +51,7 @@ def detach_inner(tree: Any, sources: Sequence[Tensor], keep: bool) -> Any:
     """The tree with its tensors detached where they depend on no leaf from outside, all of them without ``keep``."""
 
     def change(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor) or (keep and depends_on_outer_leaf([leaf], sources)):
+        if not isinstance(leaf, Tensor) or (keep and depends_on_captured([leaf], sources)):
             return leaf
         return leaf.detach()
 

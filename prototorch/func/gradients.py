@@ -9,7 +9,7 @@ from prototorch.eager.functions import gradients
 from prototorch.eager.grad_mode import enable_grad, is_grad_enabled
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import GradientError, UsageError
-from prototorch.func.captured_parameters import as_sources, depends_on_outer_leaf, detach_inner
+from prototorch.func.captured_parameters import as_sources, depends_on_captured, detach_inner
 from prototorch.func.pytree import flatten
 
 __all__ = ["arguments_at", "grad", "grad_and_value", "split_aux", "with_arguments"]
@@ -60,7 +60,7 @@ def _gradient(
             if not isinstance(out, Tensor) or out.spec.size != 1 or out.ndim:
                 actual = f"a tensor of shape {list(out.shape)}" if isinstance(out, Tensor) else type(out).__name__
                 raise GradientError(f"{name}: expected a function that gives a tensor of shape [], got {actual}")
-            outer = keep and depends_on_outer_leaf([out], sources)
+            outer = keep and depends_on_captured([out], sources)
             source_gradients = [s.interpreter.zeros(s.spec) for s in sources]
             if out.requires_grad:
                 source_gradients = list(

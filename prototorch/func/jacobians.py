@@ -12,7 +12,7 @@ from prototorch.eager.functions import gradients
 from prototorch.eager.grad_mode import enable_grad, is_grad_enabled
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
-from prototorch.func.captured_parameters import as_sources, depends_on_outer_leaf, detach_inner
+from prototorch.func.captured_parameters import as_sources, depends_on_captured, detach_inner
 from prototorch.func.gradients import arguments_at, split_aux, with_arguments
 from prototorch.func.pytree import flatten
 
@@ -35,7 +35,7 @@ def jacrev(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux
             sources = as_sources(leaves)
             result, aux = split_aux("jacrev", func(*with_arguments(args, argnums, rebuild(sources)), **kwargs), has_aux)
             outputs, rebuild_outputs = flatten("jacrev", result, "results of the function")
-            outer = keep and depends_on_outer_leaf(outputs, sources)
+            outer = keep and depends_on_captured(outputs, sources)
             rows = [rebuild(_jacobians(out, sources, outer)) for out in outputs]
             jacobians = detach_inner(rebuild_outputs(rows), sources, outer)
             return (jacobians, detach_inner(aux[0], sources, keep)) if has_aux else jacobians
@@ -116,7 +116,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple
             for out, vector in zip(outputs, vectors, strict=True):
                 if out.shape != vector.shape:
                     raise ShapeError(f"vjp: expected a vector of shape {list(out.shape)}, got {list(vector.shape)}")
-            outer = keep_products and depends_on_outer_leaf([*outputs, *vectors], sources)
+            outer = keep_products and depends_on_captured([*outputs, *vectors], sources)
             return detach_inner(rebuild(_products(outputs, sources, vectors, outer)), sources, outer)
 
     return (detach_inner(result, sources, keep), product, *(detach_inner(a, sources, keep) for a in aux))

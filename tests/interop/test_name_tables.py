@@ -33,7 +33,7 @@ ROWS = (
     "interop/counterparts/keras/",
     "caffe/interop/layers/",
     "caffe/interop/export/",
-    "caffe/interop/native/windows.py",
+    "caffe/interop/model_conversion/windows.py",
     "nn/modules/",
     "ops/",
     "base/index_table.py",

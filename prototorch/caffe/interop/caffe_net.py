@@ -16,9 +16,9 @@ from prototorch.spec import Spec
 
 __all__ = ["CaffeLayer", "CaffeNet", "CaffeParam"]
 
-#: native: nodes of the net. data: its tops are inputs of the net, which a data source fills. host: computed in Python
+#: graph: nodes of the net. data: its tops are inputs of the net, which a data source fills. host: computed in Python
 #: between two parts of the net (Python, Filter, HDF5Output); its tops are inputs of the net, too.
-LayerKind = Literal["native", "data", "host"]
+LayerKind = Literal["graph", "data", "host"]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from prototorch.caffe.text.caffe_errors import fail_at
+from prototorch.caffe.text.detect_caffe import find_caffe_kind
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_message
-from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.caffe.text.upgrade import upgrade_net
 from prototorch.data.safe_io import read_file
 from prototorch.errors import DataError

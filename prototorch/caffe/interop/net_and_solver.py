@@ -8,9 +8,9 @@ from prototorch.caffe.data.file_search import FileSearch
 from prototorch.caffe.interop.named_net import read_named_net
 from prototorch.caffe.interop.solver_fields import check_solver
 from prototorch.caffe.text.caffe_errors import fail_at
+from prototorch.caffe.text.detect_caffe import find_caffe_kind
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_net_file, read_solver_file
-from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.caffe.text.upgrade import upgrade_net
 from prototorch.text.diagnostics import located
 from prototorch.text.reader import read_file

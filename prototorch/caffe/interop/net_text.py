@@ -13,9 +13,9 @@ from prototorch.caffe.interop.prediction_layers import PredictionLayers, predict
 from prototorch.caffe.interop.shape_settings import input_sizes, parse_shape_settings
 from prototorch.caffe.interop.translate import translate_net
 from prototorch.caffe.text.caffe_errors import fail_at
+from prototorch.caffe.text.detect_caffe import find_caffe_kind
 from prototorch.caffe.text.message import Message
 from prototorch.caffe.text.reader import read_net_file
-from prototorch.caffe.text.recognition import find_caffe_kind
 from prototorch.errors import FileError, UsageError
 from prototorch.graph.net_writer import net_fields
 from prototorch.text.diagnostics import Report

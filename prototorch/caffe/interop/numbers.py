@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 
-from prototorch.caffe.interop.site import CaffeSite
+from prototorch.caffe.interop.layer_import import CaffeLayerImport
 
 __all__ = ["field_number", "shortest"]
 
@@ -16,6 +16,6 @@ def shortest(value: float) -> float:
     return float(str(np.float32(value))) if isfinite(value) else value
 
 
-def field_number(site: CaffeSite, value: float) -> float:
+def field_number(site: CaffeLayerImport, value: float) -> float:
     """A number of a layer of a net in single precision as a person would write it; in double precision as it is."""
     return shortest(value) if site.trace.float_dtype == "float32" else value

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeParam
+from prototorch.caffe.interop.layer_import import CaffeLayerImport
 from prototorch.caffe.interop.layouts import LAYOUTS
-from prototorch.caffe.interop.site import CaffeSite
 from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace
@@ -29,7 +29,7 @@ class ParamReader:
     owners: dict[str, CaffeParam] = field(default_factory=dict)
     mults: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    def read(self, site: CaffeSite) -> tuple[CaffeParam, ...]:
+    def read(self, site: CaffeLayerImport) -> tuple[CaffeParam, ...]:
         """The parameter blobs of a layer that is translated. Raises TextError for ``param`` fields that do not fit."""
         params: list[CaffeParam] = []
         for node in site.nodes:
@@ -52,7 +52,7 @@ class ParamReader:
         lr_mult, decay_mult = mults.get("lr_mult", param.lr_mult), mults.get("decay_mult", param.decay_mult)
         return replace(param, lr_mult=lr_mult, decay_mult=decay_mult)
 
-    def find_shares(self, site: CaffeSite, node: LayerNode) -> tuple[WeightShare, ...]:
+    def find_shares(self, site: CaffeLayerImport, node: LayerNode) -> tuple[WeightShare, ...]:
         """The weights of a node whose blobs have a name that a blob before them has. Raises TextError for shapes that
         do not fit."""
         first = sum(1 for other in site.nodes for _ in self._blobs(site, other, 0))
@@ -65,7 +65,7 @@ class ParamReader:
                 shares += _weight_shares(site, param, owner, spec, len(f"{node.weights_key}/"))
         return tuple(shares)
 
-    def _blobs(self, site: CaffeSite, node: LayerNode, first: int) -> Iterator[CaffeParam]:
+    def _blobs(self, site: CaffeLayerImport, node: LayerNode, first: int) -> Iterator[CaffeParam]:
         """The blobs that are weights of a node, by its layouts; none for one that repeats another node's weights."""
         if node.weights_key != node.name and any(n.name == node.weights_key for n in site.nodes):
             return
@@ -89,7 +89,7 @@ class ParamReader:
         shared = self.trace.shared_weights.get(name)
         return self.trace.weights[name].spec.shape if shared is None else shared.shape
 
-    def _apply_spec(self, param: CaffeParam, spec: Message, site: CaffeSite) -> CaffeParam:
+    def _apply_spec(self, param: CaffeParam, spec: Message, site: CaffeLayerImport) -> CaffeParam:
         """A parameter blob with its ParamSpec."""
         param = replace(
             param,
@@ -114,7 +114,7 @@ class ParamReader:
 
 
 def _weight_shares(
-    site: CaffeSite, param: CaffeParam, owner: CaffeParam, spec: Message, prefix_length: int
+    site: CaffeLayerImport, param: CaffeParam, owner: CaffeParam, spec: Message, prefix_length: int
 ) -> list[WeightShare]:
     """How the weights of one blob are those of its owner. Raises TextError where they cannot be."""
     is_permissive = spec["share_mode"] == "PERMISSIVE"

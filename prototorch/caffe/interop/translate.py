@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from prototorch.caffe.interop import layers as layer_modules
 from prototorch.caffe.interop.caffe_net import CaffeLayer, CaffeNet
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, HostShapes, fail_at, find_translator, known_types
 from prototorch.caffe.interop.params import ParamReader
-from prototorch.caffe.interop.site import CaffeSite, HostShapes, fail_at, find_translator, known_types
 from prototorch.caffe.text.message import Message
 from prototorch.errors import ModelError, TextError, UsageError, did_you_mean
 from prototorch.graph.ir import Graph
@@ -49,7 +49,7 @@ def translate_net(
     return _Translation(message, phase, dict(input_shapes), float_dtype, host_shapes).run()
 
 
-def check_layer(site: CaffeSite) -> None:
+def check_layer(site: CaffeLayerImport) -> None:
     """Raise TextError for what no layer may have: too many axes, another number of ``propagate_down`` than bottoms."""
     for value in site.tops:
         shape = site.shape(value)
@@ -119,7 +119,7 @@ class _Translation:
         bottoms = self.read_bottoms(layer)
         phase = str(layer["phase"]) if layer.has("phase") else self.phase
         self.trace.training = phase == "TRAIN"
-        site = CaffeSite(
+        site = CaffeLayerImport(
             layer,
             phase,
             bottoms,
@@ -176,7 +176,7 @@ class _Translation:
             self.unread.pop(blob, None)
         return tuple(values)
 
-    def write_tops(self, layer: Message, site: CaffeSite) -> tuple[str, ...]:
+    def write_tops(self, layer: Message, site: CaffeLayerImport) -> tuple[str, ...]:
         """Connect a layer's tops. One may be a bottom of the layer at the same position (in-place), else it is new.
 
         A loss without a top gets one with a name that no layer can read, as in Caffe. Returns the tops."""
@@ -212,7 +212,7 @@ class _Translation:
         self.input_values[blob] = value
         return value
 
-    def loss_weights(self, site: CaffeSite, count: int) -> tuple[float, ...]:
+    def loss_weights(self, site: CaffeLayerImport, count: int) -> tuple[float, ...]:
         """The factor of each top in the net's loss."""
         stated = site.layer["loss_weight"]
         if stated and len(stated) != count:

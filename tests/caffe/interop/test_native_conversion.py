@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.caffe.interop.export.net_export import export_net
-from prototorch.caffe.interop.native.conversion import native_net
+from prototorch.caffe.interop.model_conversion.conversion import native_net
 from prototorch.caffe.interop.net_text import read_prediction_net
 from prototorch.caffe.interop.wire import iter_encoded
 from prototorch.caffe.text.reader import read_message

@@ -5,7 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.caffe.interop.net_text import read_prediction_net
-from prototorch.caffe.text.recognition import find_caffe_kind
+from prototorch.caffe.text.detect_caffe import find_caffe_kind
 from prototorch.errors import FileError, TextError, UsageError
 
 DATA = (

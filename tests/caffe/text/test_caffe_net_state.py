@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from prototorch.caffe.text.detect_caffe import caffe_kind, find_caffe_kind
 from prototorch.caffe.text.net_state import filter_net
 from prototorch.caffe.text.reader import read_message
-from prototorch.caffe.text.recognition import caffe_kind, find_caffe_kind
 from prototorch.errors import TextError
 from prototorch.text.reader import parse
 

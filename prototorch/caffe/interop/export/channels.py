@@ -8,20 +8,20 @@ import numpy as np
 
 from prototorch import layers
 from prototorch.caffe.interop.export.fillers import filler
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.text.message import Message
 
 _GLOBAL_STATS = {"training": None, "always": False, "never": True}
 
 
-def _axes(site: ExportSite) -> dict[str, Any]:
+def _axes(site: CaffeLayerExport) -> dict[str, Any]:
     layer: Any = site.layer
     axis = layer.axis % max(len(site.input_shapes[0]), 1)
     return {"axis": axis if axis != 1 else None, "num_axes": layer.num_axes if layer.num_axes != 1 else None}
 
 
 @exports(layers.Scale)
-def _scale(site: ExportSite) -> None:
+def _scale(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     param = make_message(
         "ScaleParameter",
@@ -34,14 +34,14 @@ def _scale(site: ExportSite) -> None:
 
 
 @exports(layers.Bias)
-def _bias(site: ExportSite) -> None:
+def _bias(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     param = make_message("BiasParameter", **_axes(site), filler=filler(layer.bias_initializer))
     site.add("Bias", blobs=[*site.weights.values()], in_place=True, bias_param=param)
 
 
 @exports(layers.BatchNormalization)
-def _batch_norm(site: ExportSite) -> None:
+def _batch_norm(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.axis % len(site.input_shapes[0]) != 1:
         site.fail(f"its axis is {layer.axis}; Caffe's BatchNorm normalizes along axis 1")
@@ -63,7 +63,7 @@ def _batch_norm(site: ExportSite) -> None:
 
 
 @exports(layers.MeanVarianceNormalization)
-def _mvn(site: ExportSite) -> None:
+def _mvn(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     rank = len(site.input_shapes[0])
     axes = sorted(axis % rank for axis in layer.axis)
@@ -79,17 +79,17 @@ def _mvn(site: ExportSite) -> None:
 
 
 @exports(layers.Binarize)
-def _binarize(site: ExportSite) -> None:
+def _binarize(site: CaffeLayerExport) -> None:
     threshold = site.layer.threshold  # type: ignore[attr-defined]
     site.add("Threshold", threshold_param=make_message("ThresholdParameter", threshold=threshold or None))
 
 
 @exports(layers.FullLike)
-def _full_like(site: ExportSite) -> None:
+def _full_like(site: CaffeLayerExport) -> None:
     value = site.layer.value  # type: ignore[attr-defined]
     site.add("Power", power_param=Message("PowerParameter", scale=0.0, shift=value))
 
 
 @exports(layers.StopGradient)
-def _stop_gradient(site: ExportSite) -> None:
+def _stop_gradient(site: CaffeLayerExport) -> None:
     site.pass_through()

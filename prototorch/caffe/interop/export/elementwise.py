@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from prototorch import layers
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.text.message import Message
 
 _WITHOUT_FIELDS = {
@@ -27,17 +27,17 @@ _POWERS = {
 
 
 @exports(*_WITHOUT_FIELDS)
-def _without_fields(site: ExportSite) -> None:
+def _without_fields(site: CaffeLayerExport) -> None:
     site.add(_WITHOUT_FIELDS[type(site.layer)], in_place=True)
 
 
 @exports(*_POWERS)
-def _fixed_power(site: ExportSite) -> None:
+def _fixed_power(site: CaffeLayerExport) -> None:
     power, scale = _POWERS[type(site.layer)]
     _add_power(site, power=power, scale=scale)
 
 
-def _add_power(site: ExportSite, power: float = 1.0, scale: float = 1.0, shift: float = 0.0) -> None:
+def _add_power(site: CaffeLayerExport, power: float = 1.0, scale: float = 1.0, shift: float = 0.0) -> None:
     param = make_message(
         "PowerParameter",
         power=power if power != 1 else None,
@@ -48,24 +48,24 @@ def _add_power(site: ExportSite, power: float = 1.0, scale: float = 1.0, shift: 
 
 
 @exports(layers.SiLU)
-def _silu(site: ExportSite) -> None:
+def _silu(site: CaffeLayerExport) -> None:
     beta = site.layer.beta  # type: ignore[attr-defined]
     site.add("Swish", in_place=True, swish_param=make_message("SwishParameter", beta=beta if beta != 1 else None))
 
 
 @exports(layers.Linear)
-def _linear(site: ExportSite) -> None:
+def _linear(site: CaffeLayerExport) -> None:
     site.pass_through()
 
 
 @exports(layers.Activation)
-def _activation(site: ExportSite) -> None:
+def _activation(site: CaffeLayerExport) -> None:
     site.pass_through()
     site.add_activation(site.layer.activation)  # type: ignore[attr-defined]
 
 
 @exports(layers.ReLU)
-def _relu(site: ExportSite) -> None:
+def _relu(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.threshold:
         site.fail("threshold: Caffe's ReLU has none")
@@ -77,23 +77,23 @@ def _relu(site: ExportSite) -> None:
         _add_relu(site, layer.negative_slope)
 
 
-def _add_relu(site: ExportSite, slope: float) -> None:
+def _add_relu(site: CaffeLayerExport, slope: float) -> None:
     param = make_message("ReLUParameter", negative_slope=slope if slope else None)
     site.add("ReLU", in_place=True, relu_param=param)
 
 
 @exports(layers.LeakyReLU)
-def _leaky_relu(site: ExportSite) -> None:
+def _leaky_relu(site: CaffeLayerExport) -> None:
     _add_relu(site, site.layer.negative_slope)  # type: ignore[attr-defined]
 
 
 @exports(layers.ReLU6)
-def _relu6(site: ExportSite) -> None:
+def _relu6(site: CaffeLayerExport) -> None:
     site.add("Clip", in_place=True, clip_param=Message("ClipParameter", min=0.0, max=6.0))
 
 
 @exports(layers.Clip)
-def _clip(site: ExportSite) -> None:
+def _clip(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.min is None or layer.max is None:
         site.fail("Caffe's Clip has two bounds")
@@ -101,13 +101,13 @@ def _clip(site: ExportSite) -> None:
 
 
 @exports(layers.ELU)
-def _elu(site: ExportSite) -> None:
+def _elu(site: CaffeLayerExport) -> None:
     alpha = site.layer.alpha  # type: ignore[attr-defined]
     site.add("ELU", in_place=True, elu_param=make_message("ELUParameter", alpha=alpha if alpha != 1 else None))
 
 
 @exports(layers.PReLU)
-def _prelu(site: ExportSite) -> None:
+def _prelu(site: CaffeLayerExport) -> None:
     alpha = site.weights["alpha"]
     channels = site.input_shapes[0][1]
     if alpha.size not in (1, channels) or (alpha.size != 1 and alpha.shape[0] != channels):
@@ -125,14 +125,14 @@ def _prelu(site: ExportSite) -> None:
 
 
 @exports(layers.Softmax)
-def _softmax(site: ExportSite) -> None:
+def _softmax(site: CaffeLayerExport) -> None:
     axis = site.layer.axis % len(site.input_shapes[0])  # type: ignore[attr-defined]
     param = make_message("SoftmaxParameter", axis=axis if axis != 1 else None)
     site.add("Softmax", softmax_param=param)
 
 
 @exports(layers.Power)
-def _power(site: ExportSite) -> None:
+def _power(site: CaffeLayerExport) -> None:
     exponent = site.layer.exponent  # type: ignore[attr-defined]
     if exponent is None:
         site.fail("the exponent is an input: Caffe's Power has a number")
@@ -140,7 +140,7 @@ def _power(site: ExportSite) -> None:
 
 
 @exports(layers.Rescaling)
-def _rescaling(site: ExportSite) -> None:
+def _rescaling(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     scale, offset = np.array(layer.scale, np.float32), np.array(layer.offset, np.float32)
     if scale.size == 1 and offset.size == 1:
@@ -152,7 +152,7 @@ def _rescaling(site: ExportSite) -> None:
 
 
 @exports(layers.Add, layers.Subtract, layers.Multiply, layers.Average, layers.Maximum)
-def _eltwise(site: ExportSite) -> None:
+def _eltwise(site: CaffeLayerExport) -> None:
     layer = site.layer
     count = len(site.bottoms)
     if len(set(site.input_shapes)) > 1:

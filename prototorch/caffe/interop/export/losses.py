@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import layers
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.text.message import Message
 
 _FLT_MIN, _LOG_THRESHOLD = 2.0**-126, 1e-20  # the bounds of probabilities that Caffe has
 
 
-def _add_loss(site: ExportSite, type_name: str, num_tops: int = 1, **params: Any) -> None:
+def _add_loss(site: CaffeLayerExport, type_name: str, num_tops: int = 1, **params: Any) -> None:
     """The layer, with no share of its own in the loss: that has AddLoss."""
     site.add(type_name, num_tops=num_tops, **params)["loss_weight"] = [0.0] * num_tops
 
@@ -25,7 +25,7 @@ def _loss_param(layer: Any, default: str) -> Message:
     )
 
 
-def _check_floor(site: ExportSite, floor: float) -> None:
+def _check_floor(site: CaffeLayerExport, floor: float) -> None:
     min_probability = site.layer.min_probability  # type: ignore[attr-defined]
     if min_probability not in (0.0, floor):
         site.fail(f"Caffe's smallest probability is {floor:g}; min_probability is {min_probability:g}")
@@ -36,21 +36,21 @@ def _axis(layer: Any) -> int | None:
 
 
 @exports(layers.AddLoss)
-def _add_loss_layer(site: ExportSite) -> None:
+def _add_loss_layer(site: CaffeLayerExport) -> None:
     """The identity (Power without fields) with a ``loss_weight``."""
     layer: Any = site.layer
     site.add("Power")["loss_weight"] = [layer.weight]
 
 
 @exports(layers.SoftmaxCrossentropyLoss)
-def _softmax_crossentropy(site: ExportSite) -> None:
+def _softmax_crossentropy(site: CaffeLayerExport) -> None:
     _check_floor(site, _FLT_MIN)
     softmax = make_message("SoftmaxParameter", axis=_axis(site.layer))
     _add_loss(site, "SoftmaxWithLoss", softmax_param=softmax, loss_param=_loss_param(site.layer, "VALID"))
 
 
 @exports(layers.InfogainLoss)
-def _infogain(site: ExportSite) -> None:
+def _infogain(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.matrix is not None:
         site.fail("Caffe reads its matrix from a file; make it a third input")
@@ -62,17 +62,17 @@ def _infogain(site: ExportSite) -> None:
 
 
 @exports(layers.SigmoidCrossentropyLoss)
-def _sigmoid_crossentropy(site: ExportSite) -> None:
+def _sigmoid_crossentropy(site: CaffeLayerExport) -> None:
     _add_loss(site, "SigmoidCrossEntropyLoss", loss_param=_loss_param(site.layer, ""))
 
 
 @exports(layers.EuclideanLoss)
-def _euclidean(site: ExportSite) -> None:
+def _euclidean(site: CaffeLayerExport) -> None:
     _add_loss(site, "EuclideanLoss")
 
 
 @exports(layers.HingeLoss)
-def _hinge(site: ExportSite) -> None:
+def _hinge(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     _add_loss(
         site,
@@ -82,13 +82,13 @@ def _hinge(site: ExportSite) -> None:
 
 
 @exports(layers.MultinomialLogisticLoss)
-def _multinomial_logistic(site: ExportSite) -> None:
+def _multinomial_logistic(site: CaffeLayerExport) -> None:
     _check_floor(site, _LOG_THRESHOLD)
     _add_loss(site, "MultinomialLogisticLoss")
 
 
 @exports(layers.ContrastivePairLoss)
-def _contrastive(site: ExportSite) -> None:
+def _contrastive(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if not layer.legacy_version and layer.gradient_epsilon != 1e-4:
         site.fail("Caffe adds 1e-4 to the distance in the gradient; write gradient_epsilon: 1e-4")
@@ -99,7 +99,7 @@ def _contrastive(site: ExportSite) -> None:
 
 
 @exports(layers.ClassAccuracy)
-def _accuracy(site: ExportSite) -> None:
+def _accuracy(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     param = make_message(
         "AccuracyParameter",

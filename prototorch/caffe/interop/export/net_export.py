@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from prototorch.caffe.interop import export as family_modules
-from prototorch.caffe.interop.export.site import ExportSite, find_exporter
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, find_exporter
 from prototorch.caffe.text.message import Message
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.probe import trace_net
@@ -88,7 +88,7 @@ class _NetExport:
         export = find_exporter(type(node.layer))
         kind = type(node.layer).__name__
         bottoms = tuple(self.blobs.get(b, b) for b in node.bottoms)
-        site = ExportSite(
+        site = CaffeLayerExport(
             node.layer,
             node.name,
             bottoms,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from prototorch import layers
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.interop.export.products import symmetric_pads
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
 from prototorch.layers.windows import resolve_padding
 
 
@@ -19,7 +19,9 @@ def _sizes(name: str, values: tuple[int, ...], default: int | None = None) -> di
     return {f"{name}_h": values[0], f"{name}_w": values[1]}
 
 
-def check_last_windows(site: ExportSite, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> None:
+def check_last_windows(
+    site: CaffeLayerExport, size: Sequence[int], kernel: Sequence[int], strides: Sequence[int]
+) -> None:
     """Refuse windows without padding, rounded up, of which Caffe would have one more, wholly outside of the image."""
     for n, k, s in zip(size, kernel, strides, strict=True):
         if -(-(n - k) // s) * s >= n:
@@ -30,7 +32,7 @@ def check_last_windows(site: ExportSite, size: Sequence[int], kernel: Sequence[i
 
 
 @exports(layers.MaxPooling2D, layers.AveragePooling2D)
-def _pooling(site: ExportSite) -> None:
+def _pooling(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     is_max = isinstance(layer, layers.MaxPooling2D)
     size, kernel, strides = site.input_shapes[0][2:], layer.pool_size, layer.strides or layer.pool_size
@@ -54,7 +56,7 @@ def _pooling(site: ExportSite) -> None:
 
 
 @exports(layers.GlobalMaxPooling2D, layers.GlobalAveragePooling2D)
-def _global_pooling(site: ExportSite) -> None:
+def _global_pooling(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     pool = "MAX" if isinstance(layer, layers.GlobalMaxPooling2D) else "AVE"
     param = make_message("PoolingParameter", pool=pool, global_pooling=True)
@@ -63,13 +65,13 @@ def _global_pooling(site: ExportSite) -> None:
         site.add("Flatten")
 
 
-def _only_dense(site: ExportSite) -> bool:
+def _only_dense(site: CaffeLayerExport) -> bool:
     """Whether only dense layers read the output; in Caffe they flatten what they read."""
     return bool(site.readers) and all(isinstance(reader, layers.Dense) for reader in site.readers)
 
 
 @exports(layers.Flatten)
-def _flatten(site: ExportSite) -> None:
+def _flatten(site: CaffeLayerExport) -> None:
     if _only_dense(site) or len(site.input_shapes[0]) == 2:
         site.pass_through()
     else:
@@ -77,7 +79,7 @@ def _flatten(site: ExportSite) -> None:
 
 
 @exports(layers.LRN)
-def _lrn(site: ExportSite) -> None:
+def _lrn(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     defaults = {"local_size": (layer.size, 5), "alpha": (layer.alpha, 1), "beta": (layer.beta, 0.75), "k": (layer.k, 1)}
     if len(site.input_shapes[0]) != 4:
@@ -91,7 +93,7 @@ def _lrn(site: ExportSite) -> None:
 
 
 @exports(layers.Dropout)
-def _dropout(site: ExportSite) -> None:
+def _dropout(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.noise_shape is not None:
         site.fail("noise_shape: Caffe drops each element by itself")

@@ -9,7 +9,7 @@ import numpy as np
 
 from prototorch import layers
 from prototorch.caffe.interop.export.fillers import filler
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.text.message import Message
 from prototorch.layers.conv_transpose import transposed_conv_shape
 from prototorch.layers.windows import resolve_padding
@@ -17,7 +17,7 @@ from prototorch.layers.windows import resolve_padding
 __all__ = ["symmetric_pads", "window_fields"]
 
 
-def symmetric_pads(site: ExportSite, pads: Sequence[Sequence[int]]) -> list[int]:
+def symmetric_pads(site: CaffeLayerExport, pads: Sequence[Sequence[int]]) -> list[int]:
     """The padding of each side; Caffe pads both ends of a dimension alike."""
     if any(before != after for before, after in pads):
         site.fail(
@@ -33,11 +33,13 @@ def window_fields(values: Sequence[int], default: int | None = None) -> list[int
     return list(values)
 
 
-def _blobs(site: ExportSite, *names: str) -> list[np.ndarray]:
+def _blobs(site: CaffeLayerExport, *names: str) -> list[np.ndarray]:
     return [site.weights[name] for name in names if name in site.weights]
 
 
-def _conv_param(site: ExportSite, layer: Any, filters: int, groups: int, pads: Sequence[int], **more: Any) -> Message:
+def _conv_param(
+    site: CaffeLayerExport, layer: Any, filters: int, groups: int, pads: Sequence[int], **more: Any
+) -> Message:
     return make_message(
         "ConvolutionParameter",
         num_output=filters,
@@ -57,7 +59,7 @@ def _axis(layer: Any) -> int | None:
 
 
 @exports(layers.Conv1D, layers.Conv2D, layers.Conv3D)
-def _conv(site: ExportSite) -> None:
+def _conv(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     size = site.input_shapes[0][layer.batch_axes + 1 :]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
@@ -76,7 +78,7 @@ def _conv(site: ExportSite) -> None:
 
 
 @exports(layers.DepthwiseConv1D, layers.DepthwiseConv2D)
-def _depthwise(site: ExportSite) -> None:
+def _depthwise(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     channels, size = site.input_shapes[0][1], site.input_shapes[0][2:]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
@@ -94,7 +96,7 @@ def _depthwise(site: ExportSite) -> None:
 
 
 @exports(layers.SeparableConv1D, layers.SeparableConv2D)
-def _separable(site: ExportSite) -> None:
+def _separable(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     channels, size = site.input_shapes[0][1], site.input_shapes[0][2:]
     padding = resolve_padding(layer.padding, size, layer.kernel_size, layer.strides, layer.dilation_rate)
@@ -121,7 +123,7 @@ def _separable(site: ExportSite) -> None:
 
 
 @exports(layers.Conv1DTranspose, layers.Conv2DTranspose, layers.Conv3DTranspose)
-def _conv_transpose(site: ExportSite) -> None:
+def _conv_transpose(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     size, rank = site.input_shapes[0][layer.batch_axes + 1 :], len(layer.kernel_size)
     paddings = (layer.padding,) * rank if isinstance(layer.padding, str) else layer.padding
@@ -151,7 +153,7 @@ def _conv_transpose(site: ExportSite) -> None:
 
 
 @exports(layers.Dense)
-def _dense(site: ExportSite) -> None:
+def _dense(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     axis = len(site.input_shapes[0]) - 1
     if axis == 0:
@@ -170,7 +172,7 @@ def _dense(site: ExportSite) -> None:
 
 
 @exports(layers.Embedding)
-def _embedding(site: ExportSite) -> None:
+def _embedding(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     param = make_message(
         "EmbedParameter",

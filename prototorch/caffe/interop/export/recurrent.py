@@ -6,13 +6,13 @@ from typing import Any
 
 from prototorch import layers
 from prototorch.caffe.interop.export.fillers import filler
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 
 _BLOBS = ("kernel", "bias", "static_kernel", "recurrent_kernel", "output_kernel", "output_bias")
 
 
 @exports(layers.StreamLSTM, layers.StreamRNN)
-def _recurrent(site: ExportSite) -> None:
+def _recurrent(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if not (layer.stateful or layer.expose_state):
         site.fail("Caffe keeps the states for the next batch; write stateful: true, or expose_state: true")
@@ -31,5 +31,5 @@ def _recurrent(site: ExportSite) -> None:
 
 
 @exports(layers.LSTMUnit)
-def _lstm_unit(site: ExportSite) -> None:
+def _lstm_unit(site: CaffeLayerExport) -> None:
     site.add("LSTMUnit", num_tops=2)

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from prototorch import layers
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.text.message import Message
 
 
 @exports(layers.Concatenate)
-def _concatenate(site: ExportSite) -> None:
+def _concatenate(site: CaffeLayerExport) -> None:
     axis = site.layer.axis % len(site.input_shapes[0])  # type: ignore[attr-defined]
     site.add("Concat", concat_param=make_message("ConcatParameter", axis=axis if axis != 1 else None))
 
 
 @exports(layers.Split)
-def _split(site: ExportSite) -> None:
+def _split(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     axis = layer.axis % len(site.input_shapes[0])
     points = list(accumulate(layer.sizes))[:-1]
@@ -31,12 +31,12 @@ def _split(site: ExportSite) -> None:
 
 
 @exports(layers.Copies)
-def _copies(site: ExportSite) -> None:
+def _copies(site: CaffeLayerExport) -> None:
     site.add("Split", num_tops=site.layer.count)  # type: ignore[attr-defined]
 
 
 @exports(layers.Slice)
-def _slice(site: ExportSite) -> None:
+def _slice(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     shape = site.input_shapes[0]
     for number, axis in enumerate(layer.axes):
@@ -64,14 +64,14 @@ def _slice(site: ExportSite) -> None:
 
 
 @exports(layers.Reshape)
-def _reshape(site: ExportSite) -> None:
+def _reshape(site: CaffeLayerExport) -> None:
     axis = site.layer.axis  # type: ignore[attr-defined]
     shape = Message("BlobShape", dim=[*[0] * axis, *site.output_shapes[0][axis:]])
     site.add("Reshape", reshape_param=Message("ReshapeParameter", shape=shape))
 
 
 @exports(layers.Tile)
-def _tile(site: ExportSite) -> None:
+def _tile(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     first = 1 if layer.axis is None else layer.axis % len(site.input_shapes[0])
     for axis, count in enumerate(layer.repeats, first):
@@ -82,7 +82,7 @@ def _tile(site: ExportSite) -> None:
 
 
 @exports(layers.ReduceSum, layers.ReduceMean)
-def _reduce(site: ExportSite) -> None:
+def _reduce(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     count = len(site.input_shapes[0])
     axes = sorted(a % count for a in layer.axis) if layer.axis is not None else list(range(1, count))
@@ -93,7 +93,7 @@ def _reduce(site: ExportSite) -> None:
 
 
 @exports(layers.UpSampling2D)
-def _upsampling(site: ExportSite) -> None:
+def _upsampling(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     if layer.interpolation != "nearest":
         site.fail(f"interpolation: {layer.interpolation}: only nearest is a Deconvolution of ones")

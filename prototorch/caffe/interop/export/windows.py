@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import layers
+from prototorch.caffe.interop.export.layer_export import CaffeLayerExport, exports, make_message
 from prototorch.caffe.interop.export.pooling import check_last_windows
 from prototorch.caffe.interop.export.products import window_fields
-from prototorch.caffe.interop.export.site import ExportSite, exports, make_message
 
 
 @exports(layers.StochasticPooling2D)
-def _stochastic_pooling(site: ExportSite) -> None:
+def _stochastic_pooling(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     size, kernel, strides = site.input_shapes[0][2:], layer.pool_size, layer.strides or layer.pool_size
     is_exact = all((n - k) % s == 0 for n, k, s in zip(size, kernel, strides, strict=True))
@@ -30,7 +30,7 @@ def _stochastic_pooling(site: ExportSite) -> None:
 
 
 @exports(layers.SpatialPyramidPooling2D)
-def _pyramid(site: ExportSite) -> None:
+def _pyramid(site: CaffeLayerExport) -> None:
     """Caffe does not flatten a pyramid of one level."""
     layer: Any = site.layer
     pool = {"max": None, "average": "AVE", "stochastic": "STOCHASTIC"}[layer.pooling]
@@ -41,7 +41,7 @@ def _pyramid(site: ExportSite) -> None:
 
 
 @exports(layers.Unfold)
-def _unfold(site: ExportSite) -> None:
+def _unfold(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     param = make_message(
         "ConvolutionParameter",
@@ -55,7 +55,7 @@ def _unfold(site: ExportSite) -> None:
 
 
 @exports(layers.CropLike)
-def _crop(site: ExportSite) -> None:
+def _crop(site: CaffeLayerExport) -> None:
     layer: Any = site.layer
     offsets = [] if set(layer.offsets) == {0} else list(layer.offsets)
     axis = layer.axis if layer.axis != 2 else None
@@ -63,7 +63,7 @@ def _crop(site: ExportSite) -> None:
 
 
 @exports(layers.Cast)
-def _cast(site: ExportSite) -> None:
+def _cast(site: CaffeLayerExport) -> None:
     """Blobs are floating-point numbers in any case."""
     layer: Any = site.layer
     if not layer.dtype.startswith("float"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from prototorch.caffe.interop.native.import_net import import_caffe
+from prototorch.caffe.interop.model_conversion.import_net import import_caffe
 from prototorch.caffe.interop.shape_settings import shape_settings
-from prototorch.caffe.text.recognition import find_caffe_kind
+from prototorch.caffe.text.detect_caffe import find_caffe_kind
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.importers.model_format import ModelFormat
 from prototorch.model.loading.read.file_format import UnknownFile

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from prototorch.caffe.interop.site import CaffeSite, translator
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.layers import ClassAccuracy
 
 
 @translator("Accuracy")
-def _accuracy(site: CaffeSite) -> None:
+def _accuracy(site: CaffeLayerImport) -> None:
     """The second top is the accuracy of each class."""
     site.check_counts(2, (1, 2))
     param = site.layer["accuracy_param"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.fillers import filler_initializer
 from prototorch.caffe.interop.layers.window_params import ConvWindows, conv_windows
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.layers import (
     Conv1D,
     Conv1DTranspose,
@@ -26,7 +26,7 @@ _DECONVOLUTIONS: tuple[type[Layer], ...] = (Conv1DTranspose, Conv2DTranspose, Co
 
 
 @translator("Convolution", "Deconvolution")
-def _convolution(site: CaffeSite) -> None:
+def _convolution(site: CaffeLayerImport) -> None:
     """The same kernel on each bottom, which gives one top. The axes before ``axis`` count as the batch."""
     site.check_counts((1, None), (1, None))
     if len(site.bottoms) != site.num_tops:
@@ -67,7 +67,7 @@ def _convolution(site: CaffeSite) -> None:
         _grouped_matrix(site, fields, filters, groups, axis, blob)
 
 
-def _check_channels(site: CaffeSite) -> tuple[int, int, int]:
+def _check_channels(site: CaffeLayerImport) -> tuple[int, int, int]:
     """The number of filters, groups and channels."""
     param, shape = site.layer["convolution_param"], site.bottom_shapes[0]
     channels = shape[site.canonical_axis(param["axis"], param)]
@@ -86,7 +86,7 @@ def _check_channels(site: CaffeSite) -> tuple[int, int, int]:
     return filters, groups, channels
 
 
-def _window_fields(site: CaffeSite, windows: ConvWindows, spatial: tuple[int, ...]) -> dict[str, Any]:
+def _window_fields(site: CaffeLayerImport, windows: ConvWindows, spatial: tuple[int, ...]) -> dict[str, Any]:
     """The fields of our layer's windows."""
     param = site.layer["convolution_param"]
     pads = tuple((p, p) for p in windows.pad)
@@ -126,7 +126,7 @@ def _plain_layouts(param: Any) -> list[WeightLayout]:
 
 
 def _grouped_matrix(
-    site: CaffeSite, fields: dict[str, Any], filters: int, groups: int, axis: int, blob: tuple[int, ...]
+    site: CaffeLayerImport, fields: dict[str, Any], filters: int, groups: int, axis: int, blob: tuple[int, ...]
 ) -> None:
     """A convolution without spatial axes in several groups: one over a single step."""
     kind = Conv1DTranspose if site.type == "Deconvolution" else Conv1D

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from prototorch.caffe.interop.site import CaffeSite, translator
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.layers import CropLike
 
 
 @translator("Crop")
-def _crop(site: CaffeSite) -> None:
+def _crop(site: CaffeLayerImport) -> None:
     """One offset holds for all axes that are cropped."""
     site.check_counts(2, 1)
     param, (shape, like) = site.layer["crop_param"], site.bottom_shapes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from prototorch.caffe.interop.site import CaffeSite, translator
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 
 
 @translator("Input")
-def _input(site: CaffeSite) -> None:
+def _input(site: CaffeLayerImport) -> None:
     """``input_param { shape { dim: 1 dim: 3 } }``: one shape for each top, or one for all."""
     site.check_counts(0, (1, None))
     param = site.layer["input_param"]
@@ -14,7 +14,7 @@ def _input(site: CaffeSite) -> None:
     if len(shapes) not in (0, 1, site.num_tops):
         site.fail(f"it has {len(shapes)} shapes for {site.num_tops} tops", param, "shape")
     input_shapes = shapes * site.num_tops if len(shapes) == 1 else shapes or [None] * site.num_tops
-    site.add_inputs("native", input_shapes)
+    site.add_inputs("graph", input_shapes)
 
 
 _NUM_TOPS: dict[str, int | tuple[int, int | None]] = {
@@ -23,7 +23,7 @@ _NUM_TOPS: dict[str, int | tuple[int, int | None]] = {
 
 
 @translator(*_NUM_TOPS)
-def _data(site: CaffeSite) -> None:
+def _data(site: CaffeLayerImport) -> None:
     """A data source (`prototorch.caffe.data.open_blob_source`) fills the tops, and knows the shapes that the layer does
     not state."""
     site.check_counts(0, _NUM_TOPS[site.type])

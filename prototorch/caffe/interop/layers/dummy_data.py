@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.fillers import filler_initializer
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
 
 _LEGACY_SIZES = ("num", "channels", "height", "width")
 
 
 @translator("DummyData")
-def _dummy_data(site: CaffeSite) -> None:
+def _dummy_data(site: CaffeLayerImport) -> None:
     """Tops that fillers draw: constant ones once, others for each forward pass."""
     site.check_counts(0, (1, None))
     param, count = site.layer["dummy_data_param"], site.num_tops
@@ -27,7 +27,7 @@ def _dummy_data(site: CaffeSite) -> None:
     site.add_inputs("data", list(shapes))
 
 
-def _dummy_shapes(site: CaffeSite, param: Message, count: int) -> list[tuple[int, ...]]:
+def _dummy_shapes(site: CaffeLayerImport, param: Message, count: int) -> list[tuple[int, ...]]:
     legacy = [name for name in _LEGACY_SIZES if param.has(name)]
     if legacy and param.has("shape"):
         site.fail(f"it has shape and {legacy[0]}; expected one of the two forms", param, "shape")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import exp, inf, isfinite, log, nan
 
 from prototorch import layers
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.numbers import field_number
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
 from prototorch.layers.base import Layer
 
@@ -19,37 +19,37 @@ _FIXED = {
 
 
 @translator(*_FIXED)
-def _fixed(site: CaffeSite) -> None:
+def _fixed(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     site.add(_FIXED[site.type]())
 
 
 @translator("ReLU")
-def _relu(site: CaffeSite) -> None:
+def _relu(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     site.add(layers.ReLU(negative_slope=field_number(site, site.layer["relu_param"]["negative_slope"])))
 
 
 @translator("ELU")
-def _elu(site: CaffeSite) -> None:
+def _elu(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     site.add(layers.ELU(alpha=field_number(site, site.layer["elu_param"]["alpha"])))
 
 
 @translator("Swish")
-def _swish(site: CaffeSite) -> None:
+def _swish(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     site.add(layers.SiLU(beta=field_number(site, site.layer["swish_param"]["beta"])))
 
 
 @translator("Threshold")
-def _threshold(site: CaffeSite) -> None:
+def _threshold(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     site.add(layers.Binarize(threshold=field_number(site, site.layer["threshold_param"]["threshold"])))
 
 
 @translator("Dropout")
-def _dropout(site: CaffeSite) -> None:
+def _dropout(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     param = site.layer["dropout_param"]
     rate = field_number(site, param["dropout_ratio"])
@@ -59,7 +59,7 @@ def _dropout(site: CaffeSite) -> None:
 
 
 @translator("Clip")
-def _clip(site: CaffeSite) -> None:
+def _clip(site: CaffeLayerImport) -> None:
     """max(min, min(x, max)): with bounds in the wrong order a constant."""
     site.check_counts(1, 1)
     param = site.layer["clip_param"]
@@ -70,7 +70,7 @@ def _clip(site: CaffeSite) -> None:
         site.add(layers.Clip(min=low, max=high))
 
 
-def _add_chain(site: CaffeSite, *steps: tuple[str, Layer | None]) -> None:
+def _add_chain(site: CaffeLayerImport, *steps: tuple[str, Layer | None]) -> None:
     """Add layers one after the other, those that are None left out; the last one is the layer's own node."""
     chain = [(suffix, layer) for suffix, layer in steps if layer is not None]
     value = site.bottoms[0]
@@ -78,14 +78,14 @@ def _add_chain(site: CaffeSite, *steps: tuple[str, Layer | None]) -> None:
         (value,) = site.add(layer, value, suffix="" if i == len(chain) - 1 else suffix)
 
 
-def _affine(site: CaffeSite, scale: float, shift: float = 0.0) -> Layer | None:
+def _affine(site: CaffeLayerImport, scale: float, shift: float = 0.0) -> Layer | None:
     """scale * x + shift, None for the identity."""
     if (scale, shift) == (1.0, 0.0):
         return None
     return layers.Rescaling(scale=field_number(site, scale), offset=field_number(site, shift))
 
 
-def _log_of_base(site: CaffeSite, param: Message) -> float:
+def _log_of_base(site: CaffeLayerImport, param: Message) -> float:
     """The natural logarithm of the field ``base``, -1 being e."""
     base = param["base"]
     if base == -1:
@@ -96,7 +96,7 @@ def _log_of_base(site: CaffeSite, param: Message) -> float:
 
 
 @translator("Exp")
-def _exp(site: CaffeSite) -> None:
+def _exp(site: CaffeLayerImport) -> None:
     """base ^ (shift + scale * x) = base^shift * exp(ln(base) * scale * x)."""
     site.check_counts(1, 1)
     param = site.layer["exp_param"]
@@ -113,7 +113,7 @@ def _exp(site: CaffeSite) -> None:
 
 
 @translator("Log")
-def _log(site: CaffeSite) -> None:
+def _log(site: CaffeLayerImport) -> None:
     """log(shift + scale * x) / ln(base)."""
     site.check_counts(1, 1)
     param = site.layer["log_param"]
@@ -129,7 +129,7 @@ def _log(site: CaffeSite) -> None:
 
 
 @translator("Power")
-def _power(site: CaffeSite) -> None:
+def _power(site: CaffeLayerImport) -> None:
     """(shift + scale * x) ^ power; a constant without gradient where scale * power is 0."""
     site.check_counts(1, 1)
     param = site.layer["power_param"]

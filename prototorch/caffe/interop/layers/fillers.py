@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import prod, sqrt
 
 from prototorch import initializers
+from prototorch.caffe.interop.layer_import import CaffeLayerImport
 from prototorch.caffe.interop.numbers import shortest
-from prototorch.caffe.interop.site import CaffeSite
 from prototorch.caffe.text.message import Message
 from prototorch.errors import did_you_mean
 from prototorch.initializers.base import Initializer, compute_fans
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 def filler_initializer(
-    site: CaffeSite, filler: Message, blob: Shape, fans: tuple[int, int] | None = None, unit_axis: int = 0
+    site: CaffeLayerImport, filler: Message, blob: Shape, fans: tuple[int, int] | None = None, unit_axis: int = 0
 ) -> Initializer:
     """The initializer that draws as a filler does.
 
@@ -38,14 +38,14 @@ def filler_initializer(
     return make(site, filler, blob, fans or compute_fans(blob), unit_axis)
 
 
-def _constant(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _constant(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     value = shortest(filler["value"])
     if value in (0.0, 1.0):
         return initializers.Ones() if value else initializers.Zeros()
     return initializers.Constant(value=value)
 
 
-def _uniform(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _uniform(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     low, high = shortest(filler["min"]), shortest(filler["max"])
     if not low <= high:
         site.fail(
@@ -56,7 +56,7 @@ def _uniform(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: i
     return initializers.RandomUniform(minval=low, maxval=high)
 
 
-def _gaussian(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _gaussian(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     mean, stddev, sparse = shortest(filler["mean"]), shortest(filler["std"]), filler["sparse"]
     if not stddev > 0:
         site.fail(f"a gaussian filler's std must be above 0, not {stddev:g}", filler, "std")
@@ -73,12 +73,12 @@ def _gaussian(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: 
     return initializers.SparseNormal(mean=mean, stddev=stddev, density=sparse / units)
 
 
-def _positive_unitball(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _positive_unitball(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     _unit_count(site, filler, blob)
     return initializers.PositiveUnitBall(axis=axis)
 
 
-def _xavier(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _xavier(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     count = _connections(site, filler, blob)
     mode = _matching_mode(filler, count, fans)
     if mode == "fan_in":
@@ -91,7 +91,7 @@ def _xavier(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: in
     return initializers.RandomUniform(minval=-limit, maxval=limit)
 
 
-def _msra(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _msra(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     count = _connections(site, filler, blob)
     mode = _matching_mode(filler, count, fans)
     if mode is None:
@@ -99,7 +99,7 @@ def _msra(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int)
     return initializers.VarianceScaling(scale=2.0, mode=mode, distribution="untruncated_normal")
 
 
-def _bilinear(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
+def _bilinear(site: CaffeLayerImport, filler: Message, blob: Shape, fans: Shape, axis: int) -> Initializer:
     if len(blob) != 4 or blob[2] != blob[3]:
         site.fail(
             f"a bilinear filler needs a blob of 4 axes whose last two are equal, not {list(blob)}", filler, "type"
@@ -107,7 +107,7 @@ def _bilinear(site: CaffeSite, filler: Message, blob: Shape, fans: Shape, axis: 
     return initializers.Bilinear()
 
 
-def _unit_count(site: CaffeSite, filler: Message, blob: Shape) -> int:
+def _unit_count(site: CaffeLayerImport, filler: Message, blob: Shape) -> int:
     """The size of axis 0, the number of units."""
     if not blob:
         site.fail(
@@ -116,7 +116,7 @@ def _unit_count(site: CaffeSite, filler: Message, blob: Shape) -> int:
     return blob[0]
 
 
-def _connections(site: CaffeSite, filler: Message, blob: Shape) -> float:
+def _connections(site: CaffeLayerImport, filler: Message, blob: Shape) -> float:
     """The number of connections that the variance is divided by, from the blob's shape."""
     count = prod(blob)
     fan_in = count // max(_unit_count(site, filler, blob), 1)
@@ -132,7 +132,7 @@ def _matching_mode(filler: Message, count: float, fans: Shape) -> str | None:
     return next((mode for mode in (first, *modes) if modes[mode] == count), None)
 
 
-_FILLERS: dict[str, Callable[[CaffeSite, Message, Shape, Shape, int], Initializer]] = {
+_FILLERS: dict[str, Callable[[CaffeLayerImport, Message, Shape, Shape, int], Initializer]] = {
     "constant": _constant,
     "uniform": _uniform,
     "gaussian": _gaussian,

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from prototorch.caffe.interop.site import CaffeSite, translator
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.layers import Variable
 
 
 @translator("Parameter")
-def _parameter(site: CaffeSite) -> None:
+def _parameter(site: CaffeLayerImport) -> None:
     """A parameter blob as the top. It is 0 until weights are loaded: the layer has no filler."""
     site.check_counts(0, 1)
     site.add(Variable(shape=site.dims(site.layer["parameter_param"]["shape"])))
 
 
 @translator("Silence")
-def _silence(site: CaffeSite) -> None:
+def _silence(site: CaffeLayerImport) -> None:
     """Its bottoms are no outputs of the net; their gradient is 0."""
     site.check_counts((1, None), 0)
 
 
 @translator("Filter")
-def _filter(site: CaffeSite) -> None:
+def _filter(site: CaffeLayerImport) -> None:
     """The samples whose selector, the last bottom, is not 0. How many there are is known when it runs."""
     site.check_counts((2, None), (1, None))
     if site.num_tops != len(site.bottoms) - 1:
@@ -48,7 +48,7 @@ def _filter(site: CaffeSite) -> None:
 
 
 @translator("HDF5Output")
-def _hdf5_output(site: CaffeSite) -> None:
+def _hdf5_output(site: CaffeLayerImport) -> None:
     """Writes its two bottoms as "data" and "label" of a file."""
     site.check_counts(2, 0)
     first, second = site.bottom_shapes
@@ -66,7 +66,7 @@ def _hdf5_output(site: CaffeSite) -> None:
 
 
 @translator("Python")
-def _python(site: CaffeSite) -> None:
+def _python(site: CaffeLayerImport) -> None:
     """A class in Python; its tops' shapes are what its setup and reshape say."""
     param = site.layer["python_param"]
     for name in ("module", "layer"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from prototorch.caffe.data.file_search import FileSearch
-from prototorch.caffe.interop.site import CaffeSite
+from prototorch.caffe.interop.layer_import import CaffeLayerImport
 from prototorch.caffe.interop.wire import ProtobufError, decode
 from prototorch.errors import DataError
 
@@ -17,7 +17,7 @@ __all__ = ["read_infogain_matrix"]
 _BYTES_PER_ELEMENT, _OVERHEAD = 20, 4096  # of a BlobProto with data and diff in double precision
 
 
-def read_infogain_matrix(site: CaffeSite, classes: int) -> list[float]:
+def read_infogain_matrix(site: CaffeLayerImport, classes: int) -> list[float]:
     """The elements of H, classes x classes, row by row, from the BlobProto in the file ``source``.
 
     Raises TextError where there is no such file, or another one.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.infogain_matrix import read_infogain_matrix
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.layers import (
     ContrastivePairLoss,
     EuclideanLoss,
@@ -22,7 +22,7 @@ LOG_THRESHOLD = 1e-20  # its bound in MultinomialLogisticLoss and InfogainLoss
 
 
 @translator("SoftmaxWithLoss")
-def _softmax_with_loss(site: CaffeSite) -> None:
+def _softmax_with_loss(site: CaffeLayerImport) -> None:
     if site.num_tops > 1:
         site.fail("Caffe cannot build it with two tops: write a Softmax layer beside it", site.layer, "top")
     _start_loss(site)
@@ -39,7 +39,7 @@ def _softmax_with_loss(site: CaffeSite) -> None:
 
 
 @translator("InfogainLoss")
-def _infogain(site: CaffeSite) -> None:
+def _infogain(site: CaffeLayerImport) -> None:
     """The matrix H is the third bottom, or the BlobProto in the file ``source``."""
     _start_loss(site, bottoms=(2, 3), tops=(0, 2))
     if site.num_tops == 2 and len(site.layer["loss_weight"]) != 2:
@@ -79,7 +79,7 @@ def _infogain(site: CaffeSite) -> None:
 
 
 @translator("SigmoidCrossEntropyLoss")
-def _sigmoid_cross_entropy(site: CaffeSite) -> None:
+def _sigmoid_cross_entropy(site: CaffeLayerImport) -> None:
     _start_loss(site)
     x, target = site.bottom_shapes
     if prod(x) != prod(target):
@@ -90,7 +90,7 @@ def _sigmoid_cross_entropy(site: CaffeSite) -> None:
 
 
 @translator("EuclideanLoss")
-def _euclidean(site: CaffeSite) -> None:
+def _euclidean(site: CaffeLayerImport) -> None:
     _start_loss(site)
     a, b = site.bottom_shapes
     if prod(a[1:]) != prod(b[1:]):
@@ -99,7 +99,7 @@ def _euclidean(site: CaffeSite) -> None:
 
 
 @translator("HingeLoss")
-def _hinge(site: CaffeSite) -> None:
+def _hinge(site: CaffeLayerImport) -> None:
     _start_loss(site)
     x, labels = site.bottom_shapes
     if prod(labels) != x[0]:
@@ -108,7 +108,7 @@ def _hinge(site: CaffeSite) -> None:
 
 
 @translator("MultinomialLogisticLoss")
-def _multinomial_logistic(site: CaffeSite) -> None:
+def _multinomial_logistic(site: CaffeLayerImport) -> None:
     _start_loss(site)
     labels = site.bottom_shapes[1]
     if prod(labels[1:]) != 1 or len(labels) > 4:
@@ -121,7 +121,7 @@ def _multinomial_logistic(site: CaffeSite) -> None:
 
 
 @translator("ContrastiveLoss")
-def _contrastive(site: CaffeSite) -> None:
+def _contrastive(site: CaffeLayerImport) -> None:
     _start_loss(site, bottoms=3)
     a, b, labels = site.bottom_shapes
     for shape in (a, b):
@@ -146,7 +146,7 @@ def _contrastive(site: CaffeSite) -> None:
     )
 
 
-def _start_loss(site: CaffeSite, bottoms: int | tuple[int, int] = 2, tops: tuple[int, int] = (0, 1)) -> None:
+def _start_loss(site: CaffeLayerImport, bottoms: int | tuple[int, int] = 2, tops: tuple[int, int] = (0, 1)) -> None:
     """Checks of every loss, and its weight. Its top may be left out."""
     site.check_counts(bottoms, tops)
     site.loss_weight = 1.0
@@ -155,7 +155,7 @@ def _start_loss(site: CaffeSite, bottoms: int | tuple[int, int] = 2, tops: tuple
         site.fail(f"its bottoms {list(first)} and {list(second)} must have the same first axis", site.layer, "bottom")
 
 
-def _check_labels(site: CaffeSite, axis: int) -> None:
+def _check_labels(site: CaffeLayerImport, axis: int) -> None:
     """An error unless there is a label for each position of the first bottom without an axis."""
     x, labels = site.bottom_shapes[:2]
     positions = (*x[:axis], *x[axis + 1 :])
@@ -168,12 +168,12 @@ def _check_labels(site: CaffeSite, axis: int) -> None:
         )
 
 
-def _ignore_label(site: CaffeSite) -> int | None:
+def _ignore_label(site: CaffeLayerImport) -> int | None:
     param = site.layer["loss_param"]
     return param["ignore_label"] if param.has("ignore_label") else None
 
 
-def _normalization(site: CaffeSite, default: str) -> str:
+def _normalization(site: CaffeLayerImport, default: str) -> str:
     """The normalizer; ``normalize`` (deprecated) is VALID or BATCH_SIZE where ``normalization`` is not there."""
     param = site.layer["loss_param"]
     if not param.has("normalization"):

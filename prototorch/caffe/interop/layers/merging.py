@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from prototorch import layers
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.numbers import field_number
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
 
 
-def _axis(site: CaffeSite, param: Message, old_field: str) -> int:
+def _axis(site: CaffeLayerImport, param: Message, old_field: str) -> int:
     """The axis that a layer works along: ``axis``, or an older field that counts from 0 only."""
     if param.has("axis") and param.has(old_field):
         site.fail(f"it has axis and {old_field}; there is one axis", param, old_field)
@@ -23,7 +23,7 @@ def _axis(site: CaffeSite, param: Message, old_field: str) -> int:
 
 
 @translator("Concat")
-def _concat(site: CaffeSite) -> None:
+def _concat(site: CaffeLayerImport) -> None:
     site.check_counts((1, None), 1)
     axis = _axis(site, site.layer["concat_param"], "concat_dim")
     shapes = [list(shape) for shape in site.bottom_shapes]
@@ -36,7 +36,7 @@ def _concat(site: CaffeSite) -> None:
 
 
 @translator("Eltwise")
-def _eltwise(site: CaffeSite) -> None:
+def _eltwise(site: CaffeLayerImport) -> None:
     site.check_counts((2, None), 1)
     param = site.layer["eltwise_param"]
     operation, coefficients = param["operation"], [field_number(site, c) for c in param["coeff"]]
@@ -55,7 +55,7 @@ def _eltwise(site: CaffeSite) -> None:
         _weighted_sum(site, coefficients)
 
 
-def _weighted_sum(site: CaffeSite, coefficients: list[float]) -> None:
+def _weighted_sum(site: CaffeLayerImport, coefficients: list[float]) -> None:
     values = list(site.bottoms)
     for i, factor in enumerate(coefficients):
         if factor != 1:
@@ -64,7 +64,7 @@ def _weighted_sum(site: CaffeSite, coefficients: list[float]) -> None:
 
 
 @translator("Slice")
-def _slice(site: CaffeSite) -> None:
+def _slice(site: CaffeLayerImport) -> None:
     site.check_counts(1, (1, None))
     param, count = site.layer["slice_param"], site.num_tops
     axis = _axis(site, param, "slice_dim")
@@ -90,6 +90,6 @@ def _slice(site: CaffeSite) -> None:
 
 
 @translator("Split")
-def _split(site: CaffeSite) -> None:
+def _split(site: CaffeLayerImport) -> None:
     site.check_counts(1, (1, None))
     site.add(layers.Copies(count=site.num_tops), outputs=site.num_tops)

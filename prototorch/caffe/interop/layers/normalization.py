@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from prototorch import layers
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.fillers import filler_initializer
 from prototorch.caffe.interop.numbers import field_number
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
 from prototorch.initializers.base import Initializer
 
 
-def _refuse_many_axes(site: CaffeSite) -> None:
+def _refuse_many_axes(site: CaffeLayerImport) -> None:
     if len(site.bottom_shapes[0]) > 4:
         site.fail(
             f"its bottom must have at most 4 axes, its shape is {list(site.bottom_shapes[0])}", site.layer, "bottom"
@@ -18,7 +18,7 @@ def _refuse_many_axes(site: CaffeSite) -> None:
 
 
 @translator("BatchNorm")
-def _batch_norm(site: CaffeSite) -> None:
+def _batch_norm(site: CaffeLayerImport) -> None:
     """Without gamma and beta; the blobs are sums of means and of unbiased variances, and the sum of their weights."""
     site.check_counts(1, 1)
     param, shape = site.layer["batch_norm_param"], site.bottom_shapes[0]
@@ -47,7 +47,7 @@ def _batch_norm(site: CaffeSite) -> None:
     )
 
 
-def _weight_axes(site: CaffeSite, param: Message, num_axes: int) -> tuple[int, tuple[int, ...]]:
+def _weight_axes(site: CaffeLayerImport, param: Message, num_axes: int) -> tuple[int, tuple[int, ...]]:
     """The first axis of the bottom that a weight covers, and the shape of the weight."""
     shape = site.bottom_shapes[0]
     axis = site.canonical_axis(param["axis"], param)
@@ -62,7 +62,7 @@ def _weight_axes(site: CaffeSite, param: Message, num_axes: int) -> tuple[int, t
     return axis, shape[axis:] if num_axes == -1 else shape[axis : axis + num_axes]
 
 
-def _check_second(site: CaffeSite, param: Message, what: str) -> tuple[int, tuple[int, ...]]:
+def _check_second(site: CaffeLayerImport, param: Message, what: str) -> tuple[int, tuple[int, ...]]:
     """As `_weight_axes`, where the second bottom stands for the weight."""
     shape, second = site.bottom_shapes
     axis = site.canonical_axis(param["axis"], param) if second else 0
@@ -77,7 +77,7 @@ def _check_second(site: CaffeSite, param: Message, what: str) -> tuple[int, tupl
 
 
 @translator("Scale")
-def _scale(site: CaffeSite) -> None:
+def _scale(site: CaffeLayerImport) -> None:
     site.check_counts((1, 2), 1)
     param = site.layer["scale_param"]
     num_axes = param["num_axes"]
@@ -99,7 +99,7 @@ def _scale(site: CaffeSite) -> None:
 
 
 @translator("Bias")
-def _bias(site: CaffeSite) -> None:
+def _bias(site: CaffeLayerImport) -> None:
     site.check_counts((1, 2), 1)
     param = site.layer["bias_param"]
     if len(site.bottoms) == 2:
@@ -112,7 +112,7 @@ def _bias(site: CaffeSite) -> None:
 
 
 @translator("PReLU")
-def _prelu(site: CaffeSite) -> None:
+def _prelu(site: CaffeLayerImport) -> None:
     """A slope for each channel, or one for all."""
     site.check_counts(1, 1)
     param, shape = site.layer["prelu_param"], site.bottom_shapes[0]
@@ -129,14 +129,14 @@ def _prelu(site: CaffeSite) -> None:
 
 
 @translator("Softmax")
-def _softmax(site: CaffeSite) -> None:
+def _softmax(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     param = site.layer["softmax_param"]
     site.add(layers.Softmax(axis=site.canonical_axis(param["axis"], param)))
 
 
 @translator("MVN")
-def _mvn(site: CaffeSite) -> None:
+def _mvn(site: CaffeLayerImport) -> None:
     """Over rows and columns, or over channels too; its top has 4 axes."""
     site.check_counts(1, 1)
     _refuse_many_axes(site)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.fillers import filler_initializer
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.caffe.text.message import Message
 from prototorch.layers import Bias, Dense, Embedding, Flatten, Reshape
 from prototorch.model.loading.layout.layout_table import WeightLayout
 
 
-def _positive(site: CaffeSite, param: Message, name: str) -> int:
+def _positive(site: CaffeLayerImport, param: Message, name: str) -> int:
     """A field that must be at least 1."""
     value = param[name] or 0
     if value < 1:
@@ -20,7 +20,7 @@ def _positive(site: CaffeSite, param: Message, name: str) -> int:
     return int(value)
 
 
-def _biases(site: CaffeSite, param: Message, units: int) -> dict[str, Any]:
+def _biases(site: CaffeLayerImport, param: Message, units: int) -> dict[str, Any]:
     """``use_bias`` by ``bias_term``, and the initializer of its ``bias_filler``. units: the bias's size."""
     if not param["bias_term"]:
         return {"use_bias": False}
@@ -28,7 +28,7 @@ def _biases(site: CaffeSite, param: Message, units: int) -> dict[str, Any]:
 
 
 @translator("InnerProduct")
-def _inner_product(site: CaffeSite) -> None:
+def _inner_product(site: CaffeLayerImport) -> None:
     """The axes from ``axis`` on are one vector. The blob is [outputs, inputs]; with ``transpose`` the other way."""
     site.check_counts(1, 1)
     param, shape = site.layer["inner_product_param"], site.bottom_shapes[0]
@@ -60,7 +60,7 @@ def _inner_product(site: CaffeSite) -> None:
 
 
 @translator("Embed")
-def _embed(site: CaffeSite) -> None:
+def _embed(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     param = site.layer["embed_param"]
     units, count = _positive(site, param, "num_output"), _positive(site, param, "input_dim")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.fillers import filler_initializer
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.layers import LSTMUnit, StreamLSTM, StreamRNN
 
 
 @translator("LSTM", "RNN")
-def _recurrent(site: CaffeSite) -> None:
+def _recurrent(site: CaffeLayerImport) -> None:
     """Without expose_hidden the state is kept for the next batch. debug_info only prints, and is read."""
     param = site.layer["recurrent_param"]
     is_lstm = site.type == "LSTM"
@@ -46,7 +46,7 @@ def _recurrent(site: CaffeSite) -> None:
         site.add(StreamRNN(**fields), outputs=1 + exposed)
 
 
-def _check_shapes(site: CaffeSite, units: int, has_static: bool, exposed: int) -> None:
+def _check_shapes(site: CaffeLayerImport, units: int, has_static: bool, exposed: int) -> None:
     x, cont, *others = site.bottom_shapes
     if len(x) < 3:
         site.fail(
@@ -73,7 +73,7 @@ def _check_shapes(site: CaffeSite, units: int, has_static: bool, exposed: int) -
 
 
 @translator("LSTMUnit")
-def _lstm_unit(site: CaffeSite) -> None:
+def _lstm_unit(site: CaffeLayerImport) -> None:
     site.check_counts(3, 2)
     cell, gates, cont = site.bottom_shapes
     if len(cell) != 3 or cell[0] != 1 or gates != (*cell[:2], 4 * cell[2]) or cont != cell[:2]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 
 from prototorch import layers
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.numbers import field_number
-from prototorch.caffe.interop.site import CaffeSite, translator
 
 _BEFORE = {"ASUM": layers.Abs, "SUMSQ": layers.Square}
 
 
 @translator("Reduction")
-def _reduction(site: CaffeSite) -> None:
+def _reduction(site: CaffeLayerImport) -> None:
     """Over an axis and all behind it, times a factor."""
     site.check_counts(1, 1)
     param = site.layer["reduction_param"]
@@ -29,7 +29,7 @@ def _reduction(site: CaffeSite) -> None:
 
 
 @translator("ArgMax")
-def _argmax(site: CaffeSite) -> None:
+def _argmax(site: CaffeLayerImport) -> None:
     """The k largest elements of a sample or along an axis: positions, values, or both."""
     site.check_counts(1, 1)
     param, shape = site.layer["argmax_param"], site.bottom_shapes[0]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from math import prod
 
 from prototorch import layers
-from prototorch.caffe.interop.site import CaffeSite, translator
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.text.message import Message
 
 
-def _refuse_in_place(site: CaffeSite) -> None:
+def _refuse_in_place(site: CaffeLayerImport) -> None:
     if list(site.layer["top"]) == list(site.layer["bottom"]):
         site.fail("it cannot be computed in place: its top needs another name than its bottom", site.layer, "top")
 
 
-def _add_reshape(site: CaffeSite, shape: list[int]) -> None:
+def _add_reshape(site: CaffeLayerImport, shape: list[int]) -> None:
     """A layer that gives its bottom a shape, which has as many elements.
 
     Axes that stay are left out of the native layer, so that it is one for any batch size wherever the file's is.
@@ -32,7 +32,7 @@ def _add_reshape(site: CaffeSite, shape: list[int]) -> None:
 
 
 @translator("Flatten")
-def _flatten(site: CaffeSite) -> None:
+def _flatten(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     _refuse_in_place(site)
     param, shape = site.layer["flatten_param"], list(site.bottom_shapes[0])
@@ -47,7 +47,7 @@ def _flatten(site: CaffeSite) -> None:
 
 
 @translator("Reshape")
-def _reshape(site: CaffeSite) -> None:
+def _reshape(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     _refuse_in_place(site)
     param, old = site.layer["reshape_param"], list(site.bottom_shapes[0])
@@ -83,7 +83,7 @@ def _reshape(site: CaffeSite) -> None:
     _add_reshape(site, shape)
 
 
-def _replaced_axes(site: CaffeSite, param: Message, ndim: int) -> tuple[int, int]:
+def _replaced_axes(site: CaffeLayerImport, param: Message, ndim: int) -> tuple[int, int]:
     """The axes of the bottom that the new shape replaces: from the first one to before the second."""
     axis, count = param["axis"], param["num_axes"]
     start = axis if axis >= 0 else ndim + axis + 1
@@ -98,7 +98,7 @@ def _replaced_axes(site: CaffeSite, param: Message, ndim: int) -> tuple[int, int
 
 
 @translator("Tile")
-def _tile(site: CaffeSite) -> None:
+def _tile(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     param = site.layer["tile_param"]
     axis, tiles = site.canonical_axis(param["axis"], param), param["tiles"]
@@ -110,7 +110,7 @@ def _tile(site: CaffeSite) -> None:
 
 
 @translator("BatchReindex")
-def _batch_reindex(site: CaffeSite) -> None:
+def _batch_reindex(site: CaffeLayerImport) -> None:
     site.check_counts(2, 1)
     if len(site.shape(site.bottoms[1])) != 1:
         site.fail(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prototorch.caffe.interop.site import CaffeSite
+from prototorch.caffe.interop.layer_import import CaffeLayerImport
 from prototorch.caffe.text.message import Message
 from prototorch.errors import ModelWarning, warn_user
 
@@ -46,7 +46,7 @@ class PoolWindows:
     pad: Sizes
 
 
-def conv_windows(site: CaffeSite, axes: int) -> ConvWindows:
+def conv_windows(site: CaffeLayerImport, axes: int) -> ConvWindows:
     """What a layer's convolution_param says for this number of spatial axes. Raises TextError."""
     param = site.layer["convolution_param"]
     kernel = _size_per_axis(site, param, "kernel_size", "kernel", axes, None)
@@ -60,7 +60,7 @@ def conv_windows(site: CaffeSite, axes: int) -> ConvWindows:
     return ConvWindows(kernel, stride, pad, dilation)
 
 
-def pool_windows(site: CaffeSite) -> PoolWindows:
+def pool_windows(site: CaffeLayerImport) -> PoolWindows:
     """What a layer's pooling_param says, which is not global. Raises TextError."""
     param = site.layer["pooling_param"]
     kernel = _size_pair(site, param, "kernel_size", "kernel", None)
@@ -77,14 +77,14 @@ def pool_windows(site: CaffeSite) -> PoolWindows:
     return PoolWindows(kernel, stride, pad)
 
 
-def stride_and_pad(site: CaffeSite) -> tuple[Sizes, Sizes]:
+def stride_and_pad(site: CaffeLayerImport) -> tuple[Sizes, Sizes]:
     """The stride and the pad of a layer's pooling_param. Raises TextError."""
     param = site.layer["pooling_param"]
     return _size_pair(site, param, "stride", "stride", 1), _size_pair(site, param, "pad", "pad", 0)
 
 
 def _size_per_axis(
-    site: CaffeSite, param: Message, name: str, prefix: str | None, axes: int, default: int | None
+    site: CaffeLayerImport, param: Message, name: str, prefix: str | None, axes: int, default: int | None
 ) -> Sizes:
     """A repeated field of one value, or one for each spatial axis; or its spelling by _h and _w for two axes."""
     stated = param[name]
@@ -113,7 +113,7 @@ def _size_per_axis(
     return tuple(stated) if len(stated) == axes else tuple(stated) * axes
 
 
-def _size_pair(site: CaffeSite, param: Message, name: str, prefix: str, default: int | None) -> Sizes:
+def _size_pair(site: CaffeLayerImport, param: Message, name: str, prefix: str, default: int | None) -> Sizes:
     """A field, or its spelling by _h and _w, both of which must then be there."""
     by_letter = [f"{prefix}_{letter}" for letter in _LETTERS]
     present = [n for n in by_letter if param.has(n)]

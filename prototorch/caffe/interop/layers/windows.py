@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from prototorch.caffe.interop.layer_import import CaffeLayerImport, translator
 from prototorch.caffe.interop.layers.window_params import PoolWindows, conv_windows, pool_windows, stride_and_pad
 from prototorch.caffe.interop.numbers import field_number
-from prototorch.caffe.interop.site import CaffeSite, translator
 from prototorch.layers import (
     LRN,
     AveragePooling2D,
@@ -22,7 +22,7 @@ _POOLINGS = {"MAX": "max", "AVE": "average", "STOCHASTIC": "stochastic"}
 _KERNEL_FIELDS = ("kernel_size", "kernel_h", "kernel_w")
 
 
-def _check_image(site: CaffeSite) -> tuple[int, int]:
+def _check_image(site: CaffeLayerImport) -> tuple[int, int]:
     """The rows and columns of the first bottom, which must have 4 axes."""
     shape = site.bottom_shapes[0]
     if len(shape) != 4:
@@ -38,7 +38,7 @@ def _check_image(site: CaffeSite) -> tuple[int, int]:
 
 
 @translator("Pooling")
-def _pooling(site: CaffeSite) -> None:
+def _pooling(site: CaffeLayerImport) -> None:
     """MAX with a second top gives the positions of the maxima, as floating-point numbers."""
     param = site.layer["pooling_param"]
     site.check_counts(1, (1, 2 if param["pool"] == "MAX" else 1))
@@ -62,7 +62,7 @@ def _pooling(site: CaffeSite) -> None:
     return None
 
 
-def _check_global(site: CaffeSite) -> None:
+def _check_global(site: CaffeLayerImport) -> None:
     """Global pooling states no window."""
     param = site.layer["pooling_param"]
     for name in _KERNEL_FIELDS:
@@ -74,7 +74,7 @@ def _check_global(site: CaffeSite) -> None:
             site.fail(f"with global_pooling {name} must be {value}, not {param[name]}; leave it out", param, name)
 
 
-def _add_global(site: CaffeSite, pool: str, size: tuple[int, int]) -> None:
+def _add_global(site: CaffeLayerImport, pool: str, size: tuple[int, int]) -> None:
     """One window, the whole image."""
     if pool == "AVE":
         site.add(GlobalAveragePooling2D(keepdims=True))
@@ -84,7 +84,7 @@ def _add_global(site: CaffeSite, pool: str, size: tuple[int, int]) -> None:
         site.add(StochasticPooling2D(pool_size=size))
 
 
-def _add_max(site: CaffeSite, fields: dict[str, Any]) -> None:
+def _add_max(site: CaffeLayerImport, fields: dict[str, Any]) -> None:
     if site.num_tops == 1:
         site.add(MaxPooling2D(**fields))
         return
@@ -93,7 +93,7 @@ def _add_max(site: CaffeSite, fields: dict[str, Any]) -> None:
     site.tops = (y, mask)
 
 
-def _pool_fields(site: CaffeSite, size: tuple[int, int], windows: PoolWindows) -> dict[str, Any]:
+def _pool_fields(site: CaffeLayerImport, size: tuple[int, int], windows: PoolWindows) -> dict[str, Any]:
     """The fields of our layer. Raises TextError where there is no window, or one wholly outside of the image."""
     param = site.layer["pooling_param"]
     ceil, has_padding = param["round_mode"] == "CEIL", any(windows.pad)
@@ -126,7 +126,7 @@ def _pool_fields(site: CaffeSite, size: tuple[int, int], windows: PoolWindows) -
 
 
 @translator("SPP")
-def _spp(site: CaffeSite) -> None:
+def _spp(site: CaffeLayerImport) -> None:
     """A pyramid of one level has the axes of an image, those of several levels are flattened."""
     site.check_counts(1, 1)
     param = site.layer["spp_param"]
@@ -144,7 +144,7 @@ def _spp(site: CaffeSite) -> None:
 
 
 @translator("Im2col")
-def _im2col(site: CaffeSite) -> None:
+def _im2col(site: CaffeLayerImport) -> None:
     site.check_counts(1, 1)
     param, shape = site.layer["convolution_param"], site.bottom_shapes[0]
     axis = site.canonical_axis(param["axis"], param)
@@ -168,7 +168,7 @@ def _im2col(site: CaffeSite) -> None:
 
 
 @translator("LRN")
-def _lrn(site: CaffeSite) -> None:
+def _lrn(site: CaffeLayerImport) -> None:
     """WITHIN_CHANNEL ignores k, which is 1 there."""
     site.check_counts(1, 1)
     _check_image(site)

@@ -11,7 +11,7 @@ from prototorch.interop.counterparts.keras.row import KerasRow
 from prototorch.interop.counterparts.row import CounterpartRows, same_weights
 from prototorch.interop.keras.config_import.config_fields import activation_layer
 from prototorch.interop.keras.config_import.layer_import import own_axis
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.layers.activation import ActivationLayer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError, Shapes, WeightLayout
 
@@ -23,7 +23,7 @@ def _function(layer: type[ActivationLayer], name: str, operation: str = "", **fa
     )
 
 
-def _read_activation(site: Site) -> Values:
+def _read_activation(site: KerasLayerImport) -> Values:
     value = site.one()
     layer = activation_layer(site.config.get("activation"))
     if "axis" in type(layer).specs():
@@ -41,17 +41,17 @@ def _check_slope(layer: layers.ReLU, config: dict[str, Any]) -> None:
         raise NotExpressibleError(f"Keras' ReLU has no negative_slope below 0, here it is {layer.negative_slope:g}")
 
 
-def _read_thresholded_relu(site: Site) -> Values:
+def _read_thresholded_relu(site: KerasLayerImport) -> Values:
     value = site.one()
     return site.add(layers.ReLU(threshold=float(site.config.get("theta", 1.0))), [value], value.order)
 
 
-def _read_identity(site: Site) -> Values:
+def _read_identity(site: KerasLayerImport) -> Values:
     value = site.one()
     return site.add(layers.Linear(), [value], value.order)
 
 
-def _read_prelu(site: Site) -> Values:
+def _read_prelu(site: KerasLayerImport) -> Values:
     value = site.one()
     fields = site.fields(layers.PReLU)
     shared = site.config.get("shared_axes")
@@ -60,7 +60,7 @@ def _read_prelu(site: Site) -> Values:
     return site.add(layers.PReLU(**fields), [value], value.order)
 
 
-def _operate_softmax(site: Site) -> Values:
+def _operate_softmax(site: KerasLayerImport) -> Values:
     value = site.one()
     axis = site.config.get("axis", site.kwargs.get("axis", -1))
     cls = layers.Softmax if site.call.kind == "Softmax" else layers.LogSoftmax

@@ -11,7 +11,7 @@ from prototorch.interop.counterparts.keras.weights import unless_off
 from prototorch.interop.counterparts.row import CounterpartRows, FieldPair, WeightPair, same_weights
 from prototorch.interop.keras.config_import.axis_orders import OrderedValue
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.layers.base import Layer
 
 #: the causal rule and the scores are arguments of the call there
@@ -31,7 +31,7 @@ def _call_on_list(layer: Layer, inputs: list[Any]) -> tuple[tuple[Any, ...], Map
     return (list(inputs),), {}
 
 
-def _read_scores(site: Site) -> Values:
+def _read_scores(site: KerasLayerImport) -> Values:
     cls = site.layer_class
     return site.add(cls(**site.fields(cls)), [site.builder.as_keras(value) for value in site.values()])
 
@@ -42,7 +42,7 @@ def _call_on_query(layer: Layer, inputs: list[Any]) -> tuple[tuple[Any, ...], Ma
     return (query, value), dict(zip(("key", "attention_mask"), rest[1:], strict=False))
 
 
-def _read_projections(site: Site) -> Values:
+def _read_projections(site: KerasLayerImport) -> Values:
     if site.config.get("attention_axes") not in (None, [1]) or site.config.get("use_gate"):
         raise NotImportableError("attention_axes and use_gate have no counterpart")
     if site.config.get("sliding_window") is not None:

@@ -11,16 +11,16 @@ from prototorch.interop.counterparts.row import CounterpartRows
 from prototorch.interop.keras.config_import.axis_orders import OrderedValue
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.layer_import import unified
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 
 #: (number, whether the value is the left operand) -> scale and offset of the value; None: no layer does the same
 Rescale = Callable[[float, bool], tuple[float, float] | None]
 
 
-def _arithmetic(merge: type[layers.Layer], rescale: Rescale) -> Callable[[Site], Values]:
+def _arithmetic(merge: type[layers.Layer], rescale: Rescale) -> Callable[[KerasLayerImport], Values]:
     """The import of an operator: of two values as a layer, of a value and a number as a rescaling."""
 
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         x, y = _operands(site)
         if isinstance(x, OrderedValue) and isinstance(y, OrderedValue):
             values = unified(site.builder, [x, y])
@@ -38,18 +38,18 @@ def _arithmetic(merge: type[layers.Layer], rescale: Rescale) -> Callable[[Site],
     return operate
 
 
-def _operands(site: Site) -> tuple[Any, Any]:
+def _operands(site: KerasLayerImport) -> tuple[Any, Any]:
     operands = [*site.args, *(v for k, v in site.kwargs.items() if k in ("x1", "x2"))]
     if len(operands) != 2:
         raise NotImportableError(f"is called on {len(operands)} operands; two are expected")
     return operands[0], operands[1]
 
 
-def _extremum(merge: type[layers.Layer], field: str) -> Callable[[Site], Values]:
+def _extremum(merge: type[layers.Layer], field: str) -> Callable[[KerasLayerImport], Values]:
     """The import of an extremum: of two values as a layer, of a value and a number as a Clip with one bound."""
     of_two = _arithmetic(merge, lambda number, is_left: None)
 
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         values, operands = site.values(), _operands(site)
         numbers = [x for x in operands if isinstance(x, int | float) and not isinstance(x, bool)]
         if len(values) != 1 or len(numbers) != 1:
@@ -59,7 +59,7 @@ def _extremum(merge: type[layers.Layer], field: str) -> Callable[[Site], Values]
     return operate
 
 
-def _operate_quotient(site: Site) -> Values:
+def _operate_quotient(site: KerasLayerImport) -> Values:
     x, y = _operands(site)
     if isinstance(y, OrderedValue) and isinstance(x, int | float) and not isinstance(x, bool):
         inverse = site.add(layers.Reciprocal(), [y], y.order)
@@ -71,7 +71,7 @@ def _quotient(number: float, is_left: bool) -> tuple[float, float] | None:
     return (1 / number, 0.0) if is_left and number else None
 
 
-def _read_concatenate(site: Site) -> Values:
+def _read_concatenate(site: KerasLayerImport) -> Values:
     values = unified(site.builder, site.values())
     if len(values) == 1:
         return tuple(values)
@@ -79,13 +79,13 @@ def _read_concatenate(site: Site) -> Values:
     return site.add(layers.Concatenate(axis=axis), values, values[0].order)
 
 
-def _operate_concatenate(site: Site) -> Values:
+def _operate_concatenate(site: KerasLayerImport) -> Values:
     values = unified(site.builder, site.values())
     axis = site.config.get("axis", site.kwargs.get("axis", -1))
     return site.add(layers.Concatenate(axis=values[0].axis(axis)), values, values[0].order)
 
 
-def _read_dot(site: Site) -> Values:
+def _read_dot(site: KerasLayerImport) -> Values:
     values = [site.builder.as_keras(value) for value in site.values()]
     return site.add(layers.Dot(**site.fields(layers.Dot)), values)
 
@@ -95,7 +95,7 @@ def _write_dot(layer: layers.Dot, config: dict[str, Any]) -> None:
         config["axes"] = layer.axes[0]
 
 
-def _read_merge_of_keras_1(site: Site) -> Values:
+def _read_merge_of_keras_1(site: KerasLayerImport) -> Values:
     mode = site.config.get("mode")
     row = next((row for row in keras_rows() if row.merge_mode and row.merge_mode == mode), None)
     if row is None:

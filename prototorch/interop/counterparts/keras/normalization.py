@@ -10,7 +10,7 @@ from prototorch.interop.counterparts.keras.weights import unless_off
 from prototorch.interop.counterparts.row import CounterpartRows, WeightPair, same_weights
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.layer_import import own_axis
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 _AFFINE = (
@@ -20,7 +20,7 @@ _AFFINE = (
 _READ_HERE = ("axis", "rms_scaling", "mode", "renorm", "renorm_clipping", "renorm_momentum", "adjustment")
 
 
-def _read_norm(site: Site) -> Values:
+def _read_norm(site: KerasLayerImport) -> Values:
     cls = site.layer_class
     value = site.one()
     axis = site.config.get("axis", -1)

@@ -13,13 +13,13 @@ from prototorch.interop.counterparts.row import CounterpartRows
 from prototorch.interop.keras.config_import.axis_orders import OPEN_SIZE, OrderedValue
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.layer_import import unified
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.layers.base import Layer
 
 _END = 2**31 - 1  # a bound beyond the end of every axis
 
 
-def _argument(site: Site, index: int, *names: str, default: Any = None) -> Any:
+def _argument(site: KerasLayerImport, index: int, *names: str, default: Any = None) -> Any:
     """An argument of the function: of its class (config) or of its call, by position or name."""
     for name in names:
         for source in (site.kwargs, site.config):
@@ -31,7 +31,7 @@ def _argument(site: Site, index: int, *names: str, default: Any = None) -> Any:
 def _function(layer: type[Layer], *operations: str) -> KerasRow:
     """A function of one value, element by element."""
 
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         value = site.one()
         return site.add(layer(), [value], value.order)
 
@@ -41,7 +41,7 @@ def _function(layer: type[Layer], *operations: str) -> KerasRow:
 def _binary(layer: type[Layer], *operations: str) -> KerasRow:
     """A function of two values, element by element."""
 
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         values = site.values()
         if len(values) != 2:
             raise NotImportableError(f"{site.call.kind} of a value and a number has no layer here")
@@ -51,12 +51,12 @@ def _binary(layer: type[Layer], *operations: str) -> KerasRow:
     return _row(layer, operations, operate)
 
 
-def _row(layer: type[Layer], operations: Sequence[str], operate: Callable[[Site], Values]) -> KerasRow:
+def _row(layer: type[Layer], operations: Sequence[str], operate: Callable[[KerasLayerImport], Values]) -> KerasRow:
     reason = f"Keras has no layer {layer.__name__}, but a function of keras.ops"
     return KerasRow(layers=(layer,), has_class=False, reason=reason, operations=tuple(operations), operate=operate)
 
 
-def _only_read(operations: Sequence[str], operate: Callable[[Site], Values]) -> KerasRow:
+def _only_read(operations: Sequence[str], operate: Callable[[KerasLayerImport], Values]) -> KerasRow:
     """Functions that become several layers, or a layer whose row stands elsewhere."""
     return KerasRow(name=f"keras.ops: {operations[0]}", operations=tuple(operations), operate=operate)
 
@@ -71,13 +71,13 @@ def _number(value: Any) -> float | None:
     raise NotImportableError("an argument is neither a number nor left out")
 
 
-def _operate_clip(site: Site) -> Values:
+def _operate_clip(site: KerasLayerImport) -> Values:
     value = site.one()
     low, high = _number(_argument(site, 1, "x_min")), _number(_argument(site, 2, "x_max"))
     return site.add(layers.Clip(min=low, max=high), [value], value.order)
 
 
-def _operate_power(site: Site) -> Values:
+def _operate_power(site: KerasLayerImport) -> Values:
     values = site.values()
     if len(values) == 2:
         values = unified(site.builder, values)
@@ -88,12 +88,12 @@ def _operate_power(site: Site) -> Values:
     return site.add(layers.Power(exponent=exponent), values, values[0].order)
 
 
-def _operate_reciprocal_root(site: Site) -> Values:
+def _operate_reciprocal_root(site: KerasLayerImport) -> Values:
     value = site.one()
     return site.add(layers.Power(exponent=-0.5), [value], value.order)
 
 
-def _operate_cast(site: Site) -> Values:
+def _operate_cast(site: KerasLayerImport) -> Values:
     value = site.one()
     dtype = str(_argument(site, 1, "dtype", default=""))
     if isinstance(site.config.get("dtype"), dict):  # the policy of the operation's own arithmetic
@@ -103,7 +103,7 @@ def _operate_cast(site: Site) -> Values:
     return site.add(layers.Cast(dtype=dtype), [value], value.order)
 
 
-def _operate_where(site: Site) -> Values:
+def _operate_where(site: KerasLayerImport) -> Values:
     values = site.values()
     if len(values) != 3:
         raise NotImportableError("a choice between numbers has no layer here: three values are expected")
@@ -115,7 +115,7 @@ def _operate_where(site: Site) -> Values:
 
 
 def _reduction(layer: type[Layer], *operations: str) -> KerasRow:
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         value = site.one()
         axes = _argument(site, 1, "axis")
         if axes is None:
@@ -127,7 +127,9 @@ def _reduction(layer: type[Layer], *operations: str) -> KerasRow:
     return _row(layer, operations, operate)
 
 
-def _add_reduction(site: Site, layer: type[Layer], value: OrderedValue, axes: Sequence[int], keepdims: bool) -> Values:
+def _add_reduction(
+    site: KerasLayerImport, layer: type[Layer], value: OrderedValue, axes: Sequence[int], keepdims: bool
+) -> Values:
     axes = _positive(axes, value)
     if keepdims:
         return site.add(layer(axis=[value.axis(a) for a in axes], keepdims=True), [value], value.order)
@@ -146,7 +148,7 @@ def _positive(axes: Sequence[int], value: OrderedValue) -> list[int]:
 
 
 def _extremum(layer: type[Layer], *operations: str) -> KerasRow:
-    def operate(site: Site) -> Values:
+    def operate(site: KerasLayerImport) -> Values:
         value, axis = site.one(), _argument(site, 1, "axis")
         if axis is None or _argument(site, 2, "keepdims", default=False):
             raise NotImportableError("it takes all axes, the batch among them, or keeps the axis")
@@ -159,7 +161,7 @@ def _extremum(layer: type[Layer], *operations: str) -> KerasRow:
 # ---------------------------------------------------------------------- shapes
 
 
-def _add_reshape(site: Site, value: OrderedValue, shape: Sequence[int]) -> Values:
+def _add_reshape(site: KerasLayerImport, value: OrderedValue, shape: Sequence[int]) -> Values:
     """The value, in Keras' order, in another shape. A size that only the data tell is left to be found."""
     if tuple(shape) == value.shape:
         return (value,)
@@ -168,7 +170,7 @@ def _add_reshape(site: Site, value: OrderedValue, shape: Sequence[int]) -> Value
     return site.add(layers.Reshape(target_shape=list(shape)), [value])
 
 
-def _operate_expand_dims(site: Site) -> Values:
+def _operate_expand_dims(site: KerasLayerImport) -> Values:
     value = site.builder.as_keras(site.one())
     axis = int(_argument(site, 1, "axis"))
     axis += value.rank + 2 if axis < 0 else 0
@@ -177,7 +179,7 @@ def _operate_expand_dims(site: Site) -> Values:
     return _add_reshape(site, value, [*value.shape[: axis - 1], 1, *value.shape[axis - 1 :]])
 
 
-def _operate_squeeze(site: Site) -> Values:
+def _operate_squeeze(site: KerasLayerImport) -> Values:
     value = site.builder.as_keras(site.one())
     axes = _argument(site, 1, "axis")
     if axes is None:
@@ -188,7 +190,7 @@ def _operate_squeeze(site: Site) -> Values:
     return _add_reshape(site, value, [n for i, n in enumerate(value.shape, 1) if i not in places])
 
 
-def _operate_reshape(site: Site) -> Values:
+def _operate_reshape(site: KerasLayerImport) -> Values:
     value = site.builder.as_keras(site.one())
     first, *shape = [-1 if n is None else int(n) for n in _argument(site, 1, "newshape") or [0]]
     if first != -1 or shape.count(-1) > 0 or prod(shape) != prod(value.shape):
@@ -198,14 +200,14 @@ def _operate_reshape(site: Site) -> Values:
     return _add_reshape(site, value, shape)
 
 
-def _operate_matmul(site: Site) -> Values:
+def _operate_matmul(site: KerasLayerImport) -> Values:
     values = [site.builder.as_keras(value) for value in site.values()]
     if len(values) != 2:
         raise NotImportableError("a product with an array that is no value of the net has no layer here")
     return site.add(layers.MatMul(), values)
 
 
-def _operate_stack(site: Site) -> Values:
+def _operate_stack(site: KerasLayerImport) -> Values:
     values = [site.builder.as_keras(value) for value in site.values()]
     axis = int(_argument(site, 1, "axis", default=0))
     axis += values[0].rank + 2 if axis < 0 else 0
@@ -215,7 +217,7 @@ def _operate_stack(site: Site) -> Values:
     return site.add(layers.Concatenate(axis=axis), lifted)
 
 
-def _operate_get_item(site: Site) -> Values:
+def _operate_get_item(site: KerasLayerImport) -> Values:
     """``x[:, 1:3, ..., -1, None]``: a slice, and a reshape where axes are dropped or new."""
     key = site.args[1] if len(site.args) == 2 else site.kwargs.get("key")
     value = site.one()

@@ -11,7 +11,7 @@ from prototorch.interop.counterparts.keras.row import KerasRow
 from prototorch.interop.counterparts.row import CounterpartRows, WeightPair
 from prototorch.interop.keras.config_import.axis_orders import channels_first
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 
@@ -31,7 +31,7 @@ def _write_rescaling(layer: layers.Rescaling, config: dict[str, Any]) -> None:
     config |= {"scale": layer.scale[0], "offset": layer.offset[0]}
 
 
-def _read_rescaling(site: Site) -> Values:
+def _read_rescaling(site: KerasLayerImport) -> Values:
     value = site.one()
     fields = site.fields(layers.Rescaling)
     has_list = any(isinstance(v, list) and len(v) > 1 for v in fields.values())
@@ -48,7 +48,7 @@ def _write_normalization(layer: layers.Normalization, config: dict[str, Any]) ->
     config["variance"] = variance.item() if is_one else variance.tolist()
 
 
-def _read_normalization(site: Site) -> Values:
+def _read_normalization(site: KerasLayerImport) -> Values:
     value = site.one()
     fields = site.fields(layers.Normalization)
     mean, variance = site.config.get("mean"), site.config.get("variance")

@@ -14,7 +14,7 @@ from prototorch.interop.keras.config_import.axis_orders import OrderedNetBuilder
 from prototorch.interop.keras.config_import.config_fields import NotImportableError, our_fields
 from prototorch.interop.keras.config_import.config_graph import CallOutput, KerasLayerCall
 from prototorch.interop.keras.config_import.layer_import import import_call
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.layers.base import Layer
 from prototorch.layers.recurrent import RecurrentLayer
@@ -34,7 +34,7 @@ def _layer_of(kind: str, config: Mapping[str, Any], notes: list[str]) -> Layer:
     return cls(**fields)
 
 
-def _read_recurrent(site: Site) -> Values:
+def _read_recurrent(site: KerasLayerImport) -> Values:
     values = [site.builder.as_keras(value) for value in site.values()]
     return site.add(_layer_of(site.call.kind, site.config, site.notes), values)
 
@@ -44,7 +44,7 @@ def _call_with_states(layer: Layer, inputs: list[Any]) -> tuple[tuple[Any, ...],
     return (inputs[0],), {"initial_state": states[0] if len(states) == 1 else states} if states else {}
 
 
-def _read_conv_lstm(site: Site) -> Values:
+def _read_conv_lstm(site: KerasLayerImport) -> Values:
     cls: Any = site.layer_class
     state = site.spatial_order(cls.rank + 1)
     sequence = (0, *(axis + 1 for axis in state))
@@ -58,7 +58,7 @@ def _read_conv_lstm(site: Site) -> Values:
     )
 
 
-def _read_bidirectional(site: Site) -> Values:
+def _read_bidirectional(site: KerasLayerImport) -> Values:
     config = site.config
     inner = _inner(config.get("layer"))
     backward = config.get("backward_layer")
@@ -76,7 +76,7 @@ def _inner(node: Any) -> tuple[str, Mapping[str, Any]]:
     return node["class_name"], config if isinstance(config, dict) else {}
 
 
-def _read_time_distributed(site: Site) -> Values:
+def _read_time_distributed(site: KerasLayerImport) -> Values:
     kind, config = _inner(site.config.get("layer"))
     value = site.one()
     inner_builder = OrderedNetBuilder("inner")
@@ -88,7 +88,7 @@ def _read_time_distributed(site: Site) -> Values:
     step = inner_builder.input("step", [value.their_shape[1:][axis] for axis in range(rank)], "float32", inner_order)
     call = KerasLayerCall(0, "layer", kind, "", config, (CallOutput(-1),))
     result = import_call(
-        Site(inner_builder, call, (step,), {}, is_channels_last=site.is_channels_last, notes=site.notes)
+        KerasLayerImport(inner_builder, call, (step,), {}, is_channels_last=site.is_channels_last, notes=site.notes)
     )
     if len(inner_builder.nodes) != 1 or len(result) != 1:
         raise NotImportableError(f"the layer {kind!r:.60} inside it is several layers here")
@@ -116,7 +116,7 @@ def _inner_layouts(name: str, layer: Layer, shapes: Shapes) -> list[WeightLayout
     return [layout.under(f"{name}/", f"{name}/") for layout in LAYOUTS.layouts(layer, inner)]
 
 
-def _read_embedding(site: Site) -> Values:
+def _read_embedding(site: KerasLayerImport) -> Values:
     fields = site.fields(layers.Embedding)
     fields["input_dim"] = site.config["input_dim"]
     return site.add(layers.Embedding(**fields), [site.builder.as_keras(site.one())])

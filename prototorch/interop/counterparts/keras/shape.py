@@ -11,10 +11,10 @@ from prototorch.interop.counterparts.row import CounterpartRows
 from prototorch.interop.keras.config_import.axis_orders import channels_first
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.layer_import import transposed
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 
 
-def _read_flatten(site: Site) -> Values:
+def _read_flatten(site: KerasLayerImport) -> Values:
     value = site.one()
     if site.config.get("data_format") == "channels_first" and value.rank > 1:
         return site.add(layers.Flatten(), [transposed(site, value, [*range(1, value.rank), 0])])
@@ -23,7 +23,7 @@ def _read_flatten(site: Site) -> Values:
     return site.add(layers.Flatten(), [site.builder.as_keras(value)])
 
 
-def _read_permute(site: Site) -> Values:
+def _read_permute(site: KerasLayerImport) -> Values:
     value = site.one()
     dims = [int(d) - 1 for d in site.config.get("dims") or ()]
     if sorted(dims) != list(range(value.rank)):
@@ -31,7 +31,7 @@ def _read_permute(site: Site) -> Values:
     return (transposed(site, value, dims),)
 
 
-def _operate_transpose(site: Site) -> Values:
+def _operate_transpose(site: KerasLayerImport) -> Values:
     value = site.one()
     axes = site.config.get("axes", site.kwargs.get("axes")) or list(range(value.rank, -1, -1))
     axes = [int(axis) % (value.rank + 1) for axis in axes]
@@ -40,7 +40,7 @@ def _operate_transpose(site: Site) -> Values:
     return (transposed(site, value, [axis - 1 for axis in axes[1:]]),)
 
 
-def _read_reshape(site: Site) -> Values:
+def _read_reshape(site: KerasLayerImport) -> Values:
     value = site.one()
     target = [-1 if n is None else int(n) for n in site.config["target_shape"]]
     known_size = prod(n for n in target if n != -1)

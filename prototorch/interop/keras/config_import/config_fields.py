@@ -28,7 +28,7 @@ _IGNORED = frozenset({
     "use_cudnn_on_gpu", "use_cudnn", "flash_attention", "autocast", "lora_rank", "lora_alpha", "quantization_config",
     "virtual_batch_size", "input_length", "input_dim", "sparse", "ragged", "optional", "bounding_box_format",
 })  # fmt: skip
-#: arguments that are read elsewhere: of data_format the order of axes follows (`Site.spatial_order`)
+#: arguments that are read elsewhere: of data_format the order of axes follows (`KerasLayerImport.spatial_order`)
 _READ_ELSEWHERE = ("name", "trainable", "seed", "data_format")
 _OLD_NAMES = {"glorot": "glorot_uniform", "zero": "zeros", "one": "ones", "normal": "random_normal",
               "uniform": "random_uniform", "random_normal": "random_normal"}  # fmt: skip

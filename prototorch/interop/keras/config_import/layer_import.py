@@ -13,14 +13,14 @@ from prototorch.interop.keras.config_import.axis_orders import (
     identity,
 )
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.merge import MergeLayer
 
 __all__ = ["NO_SUCH_LAYER", "import_call", "own_axis", "transposed", "unified"]
 
 
-def import_call(site: Site) -> Values:
+def import_call(site: KerasLayerImport) -> Values:
     """The outputs of a call. Raises NotImportableError where there is no such layer here."""
     row, cls = row_of_name(site.call.kind), class_of_name(site.call.kind)
     if row is not None and row.read is not None:
@@ -45,7 +45,7 @@ _AXIS_ACTIVATIONS = (layers.Softmax, layers.LogSoftmax)
 # ---------------------------------------------------------------------- layers over maps
 
 
-def _spatial(site: Site) -> Values:
+def _spatial(site: KerasLayerImport) -> Values:
     cls: Any = site.layer_class
     value = site.one()
     rank = cls.rank + 1
@@ -78,7 +78,7 @@ def _first(value: Any) -> int:
     return value[0] if isinstance(value, list) else value
 
 
-def _image(site: Site) -> Values:
+def _image(site: KerasLayerImport) -> Values:
     """Layers over images: rows and columns are the last axes here."""
     cls = site.layer_class
     value = site.one()
@@ -91,7 +91,7 @@ def _image(site: Site) -> Values:
 # ---------------------------------------------------------------------- element by element
 
 
-def _elementwise(site: Site) -> Values:
+def _elementwise(site: KerasLayerImport) -> Values:
     cls = site.layer_class
     value = site.one()
     fields = site.fields(cls)
@@ -124,7 +124,7 @@ def unified(builder: OrderedNetBuilder, values: Sequence[OrderedValue]) -> list[
     return [builder.in_order(value, order) for value in values]
 
 
-def _merge(site: Site) -> Values:
+def _merge(site: KerasLayerImport) -> Values:
     cls = site.layer_class
     values = unified(site.builder, site.values())
     if len(values) == 1:
@@ -132,7 +132,7 @@ def _merge(site: Site) -> Values:
     return site.add(cls(), values, values[0].order)
 
 
-def transposed(site: Site, value: OrderedValue, axes: Sequence[int]) -> OrderedValue:
+def transposed(site: KerasLayerImport, value: OrderedValue, axes: Sequence[int]) -> OrderedValue:
     """The value whose axis j in Keras is axis ``axes[j]`` of what it was, with its axes in Keras' order.
 
     There is a Permute even where ours have this order already: what is flattened behind it is no map of channels, whose

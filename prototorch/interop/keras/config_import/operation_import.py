@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prototorch.interop.counterparts.keras.row import row_of_operation
 from prototorch.interop.keras.config_import.config_fields import NotImportableError, activation_layer
-from prototorch.interop.keras.config_import.site import Site, Values
+from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 
 __all__ = ["import_operation", "is_operation"]
 
@@ -14,7 +14,7 @@ def is_operation(module: str) -> bool:
     return module.startswith(("keras.src.ops", "keras.ops"))
 
 
-def import_operation(site: Site) -> Values:
+def import_operation(site: KerasLayerImport) -> Values:
     """The outputs of an operation. Raises NotImportableError where no layer does the same."""
     row = row_of_operation(site.call.kind)
     if row is None:

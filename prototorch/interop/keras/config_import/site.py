@@ -21,13 +21,13 @@ from prototorch.interop.keras.config_import.config_fields import NotImportableEr
 from prototorch.interop.keras.config_import.config_graph import KerasLayerCall
 from prototorch.layers.base import Layer
 
-__all__ = ["Site", "Values"]
+__all__ = ["KerasLayerImport", "Values"]
 
 Values = tuple[OrderedValue, ...]
 
 
 @dataclass
-class Site:
+class KerasLayerImport:
     """A call and what surrounds it. args, kwargs: those of the call, with values of our net. is_shared: whether the
     layer is called several times. free_order: of a Flatten, whether its order of elements is seen by no layer but dense
     ones.

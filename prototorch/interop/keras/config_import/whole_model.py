@@ -22,7 +22,7 @@ from prototorch.interop.keras.config_import.keras1_config import modern_call
 from prototorch.interop.keras.config_import.layer_import import NO_SUCH_LAYER, import_call
 from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask_calls
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
-from prototorch.interop.keras.config_import.site import Site
+from prototorch.interop.keras.config_import.site import KerasLayerImport
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.read.source import ReadWeights
@@ -110,7 +110,7 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
                 check_alone(call)
                 continue  # what else is wrong follows from a problem that is noted
             _check_kind(call)
-            site = Site(
+            site = KerasLayerImport(
                 builder,
                 call,
                 tuple(_resolve(a, values) for a in call.args),

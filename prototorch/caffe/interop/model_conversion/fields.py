@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from prototorch.caffe.interop.native.draft import NetDraft
+from prototorch.caffe.interop.model_conversion.draft import NetDraft
 from prototorch.caffe.text.field_values import round_to_float32
 from prototorch.caffe.text.message import Message
 from prototorch.schema import Block

@@ -18,11 +18,11 @@ from prototorch.layers.base import Layer
 from prototorch.layers.weight_share import WeightShare
 from prototorch.model.loading.layout.layout_table import WeightLayout
 
-__all__ = ["CaffeSite", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
+__all__ = ["CaffeLayerImport", "HostShapes", "Translator", "fail_at", "find_translator", "known_types", "translator"]
 
 MAX_ELEMENTS = 2**31 - 1  # of a blob
-Translator = Callable[["CaffeSite"], None]
-FindShares = Callable[["CaffeSite", LayerNode], tuple[WeightShare, ...]]
+Translator = Callable[["CaffeLayerImport"], None]
+FindShares = Callable[["CaffeLayerImport", LayerNode], tuple[WeightShare, ...]]
 #: a layer and the shapes of its bottoms -> the shapes of its tops
 HostShapes = Callable[[Message, Sequence[tuple[int, ...]]], Sequence[tuple[int, ...]]]
 _TRANSLATORS: dict[str, Translator] = {}
@@ -52,7 +52,7 @@ def known_types() -> list[str]:
 
 
 @dataclass
-class CaffeSite:
+class CaffeLayerImport:
     """A layer that is translated.
 
     A translator reads `layer` (its LayerParameter), the values it reads (`bottoms`) and their `shapes`, and adds nodes
@@ -67,7 +67,7 @@ class CaffeSite:
     new_name: Callable[[str], str]
     num_tops: int
     new_input: Callable[[str, tuple[int, ...] | None, str | None], str]
-    kind: LayerKind = "native"
+    kind: LayerKind = "graph"
     nodes: list[LayerNode] = field(default_factory=list)
     tops: tuple[str, ...] = ()
     shares: dict[str, tuple[WeightShare, ...]] = field(default_factory=dict)  # by the layer's weights key

@@ -8,7 +8,7 @@ from math import ceil, prod
 from typing import Any
 
 from prototorch.caffe.interop.caffe_net import CaffeNet
-from prototorch.caffe.interop.native.fields import shorten_block
+from prototorch.caffe.interop.model_conversion.fields import shorten_block
 from prototorch.caffe.interop.prediction_layers import PredictionLayers
 from prototorch.caffe.interop.solver_fields import translate_optimizer, translate_schedule
 from prototorch.caffe.text.message import Message

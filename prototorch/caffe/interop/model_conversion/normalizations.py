@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.caffe.interop.native.draft import NetDraft
+from prototorch.caffe.interop.model_conversion.draft import NetDraft
 from prototorch.caffe.interop.running_statistics import RunningStatistics
 from prototorch.graph.net import LayerNode
 from prototorch.layers import BatchNormalization, MeanVarianceNormalization, Scale

@@ -12,9 +12,9 @@ from prototorch.caffe.text.message import Message
 from prototorch.layers.base import Layer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
-__all__ = ["ExportSite", "Exporter", "exports", "find_exporter", "make_message"]
+__all__ = ["CaffeLayerExport", "Exporter", "exports", "find_exporter", "make_message"]
 
-Exporter = Callable[["ExportSite"], None]
+Exporter = Callable[["CaffeLayerExport"], None]
 _EXPORTERS: dict[type[Layer], Exporter] = {}
 
 
@@ -43,7 +43,7 @@ def make_message(type_name: str, **fields: Any) -> Message:
 
 
 @dataclass
-class ExportSite:
+class CaffeLayerExport:
     """A layer that is written.
 
     An exporter reads `layer`, the blobs it reads (`bottoms`) and the shapes of its inputs and outputs (with all axes),
@@ -111,7 +111,7 @@ class ExportSite:
         below = f"{prefix}/"
         weights = {n.removeprefix(below): a for n, a in self.weights.items() if n.startswith(below)}
         kind = type(activation).__name__.lower()
-        inner = ExportSite(
+        inner = CaffeLayerExport(
             activation,
             f"{self.name}_{kind}",
             self.tops,

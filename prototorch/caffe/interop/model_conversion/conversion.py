@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from prototorch.caffe.interop.caffe_net import CaffeNet
-from prototorch.caffe.interop.native.activations import join_activations, remove_identities, use_default_axes
-from prototorch.caffe.interop.native.draft import Change, NetDraft
-from prototorch.caffe.interop.native.fields import shorten_numbers, use_default_initializers
-from prototorch.caffe.interop.native.normalizations import merge_normalizations
-from prototorch.caffe.interop.native.windows import simplify_windows
+from prototorch.caffe.interop.model_conversion.activations import join_activations, remove_identities, use_default_axes
+from prototorch.caffe.interop.model_conversion.draft import Change, NetDraft
+from prototorch.caffe.interop.model_conversion.fields import shorten_numbers, use_default_initializers
+from prototorch.caffe.interop.model_conversion.normalizations import merge_normalizations
+from prototorch.caffe.interop.model_conversion.windows import simplify_windows
 from prototorch.graph.net import Net
 
 __all__ = ["native_net"]

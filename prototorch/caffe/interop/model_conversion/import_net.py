@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototorch.caffe.interop.caffe_net import CaffeNet
-from prototorch.caffe.interop.native.conversion import native_net
-from prototorch.caffe.interop.native.training import training_sections
+from prototorch.caffe.interop.model_conversion.conversion import native_net
+from prototorch.caffe.interop.model_conversion.training import training_sections
 from prototorch.caffe.interop.net_and_solver import read_net_and_solver
 from prototorch.caffe.interop.net_text import translate_prediction
 from prototorch.caffe.interop.prediction_layers import DATA_TYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.caffe.interop.native.draft import NetDraft
+from prototorch.caffe.interop.model_conversion.draft import NetDraft
 from prototorch.layers import Linear, Softmax
 from prototorch.layers.activation import ActivationLayer
 

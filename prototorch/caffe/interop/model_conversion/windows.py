@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prototorch.caffe.interop.native.draft import NetDraft
+from prototorch.caffe.interop.model_conversion.draft import NetDraft
 from prototorch.graph.net import LayerNode
 from prototorch.layers import (
     AveragePooling2D,
