@@ -19,6 +19,9 @@ import numpy as np
 __all__ = ["DeviceArray", "UnorderedWorkError", "stream_work"]
 
 
+ALIGNMENT = 16  # bytes, of an array's address
+
+
 class UnorderedWorkError(AssertionError):
     """An operation on a device's array that is not enqueued on a stream."""
 
@@ -80,9 +83,10 @@ class DeviceArray(np.ndarray):
         return super().astype(*args, **options)
 
     def copy(self, *args: Any, **options: Any) -> Any:
-        """As `numpy.ndarray.copy`, in the work of a stream alone."""
+        """As `numpy.ndarray.copy`, in the work of a stream alone; aligned, as all memory of a device is."""
         _check("copy")
-        return super().copy(*args, **options)
+        plain = super().copy(*args, **options)
+        return plain if plain.ctypes.data % ALIGNMENT == 0 else _aligned(plain)
 
     def fill(self, value: Any) -> None:
         """As `numpy.ndarray.fill`, in the work of a stream alone."""
@@ -130,3 +134,14 @@ def _as_device_array(result: Any) -> Any:
     if isinstance(result, tuple):
         return tuple(map(_as_device_array, result))
     return result.view(DeviceArray) if isinstance(result, np.ndarray) else result
+
+
+def _aligned(array: DeviceArray) -> DeviceArray:
+    """The elements of an array in the same order in memory that is aligned."""
+    raw = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.ctypes.data % ALIGNMENT
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    memory = raw[skip : skip + array.nbytes].view(array.dtype).reshape([array.shape[axis] for axis in order])
+    result: DeviceArray = memory.transpose(np.argsort(order)).view(type(array))
+    np.copyto(result.view(np.ndarray), array.view(np.ndarray))
+    return result

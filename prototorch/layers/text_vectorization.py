@@ -58,9 +58,17 @@ class TextVectorization(Tokenizer):
     )
 
     examples = [
-        example("TextVectorization { max_tokens: 1000  output_sequence_length: 5 }", inputs=[(5,)]),
         example(
-            'TextVectorization { split: character  standardize: none  vocabulary: ["e", "t", "a"] }', inputs=[(4,)]
+            "TextVectorization { max_tokens: 1000  output_sequence_length: 5 }",
+            inputs=[(5,)],
+            dtype="int32",
+            range=(0, 2),
+        ),
+        example(
+            'TextVectorization { split: character  standardize: none  vocabulary: ["e", "t", "a"] }',
+            inputs=[(4,)],
+            dtype="int32",
+            range=(0, 5),
         ),
     ]
 

@@ -37,7 +37,7 @@ class TokenizerFile(Tokenizer):
     definition: list[str] | None = field(default=None, doc="The content of the file, in parts of at most 512 Ki.")
 
     examples = [
-        example(f'TokenizerFile {{\n  definition: "{_EXAMPLE}"\n}}', inputs=[(4,)]),
+        example(f'TokenizerFile {{\n  definition: "{_EXAMPLE}"\n}}', inputs=[(4,)], dtype="int32", range=(0, 3)),
     ]
 
     def check(self) -> None:

@@ -50,10 +50,10 @@ def warm_up(model: Model, phases: Sequence[str] = (), batches: Sequence[int] = (
             start, before = time.perf_counter(), counts()
             specs = step_specs(model.net, batch)
             phase = resolve_phase(model, phase)
-            steps = list(plans.plan(phase, specs, create=False).signatures())
+            kernels = plans.step_kernels(plans.plan(phase, specs, create=False))
             if phase != PREDICT and plans.can_pad(phase, specs):
-                steps += plans.plan(phase, specs, create=False, with_mask=True).signatures()
-            plans.backend.warm_up([plans.backend.prepare(*step) for step in steps])
+                kernels += plans.step_kernels(plans.plan(phase, specs, create=False, with_mask=True))
+            plans.backend.warm_up(kernels)
             compiled, loaded = (now - was for now, was in zip(counts(), before, strict=True))
             results.append(WarmupResult(model.net.name, phase, batch, compiled, loaded, time.perf_counter() - start))
     return results

@@ -10,6 +10,7 @@ from typing import Any
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
 from prototorch.engine.backends.guarded_updates import GuardedUpdates
+from prototorch.engine.backends.registry import KernelFn
 from prototorch.errors import ResourceError
 from prototorch.graph.executable import make_executable
 from prototorch.graph.net import Net
@@ -192,11 +193,15 @@ class PlanCache:
         revision = self.train_revision
         plan, inits = self._make_plan(phase, specs)
         if not stop.is_set():
-            kernels = [self.backend.prepare(*signature) for signature in plan.signatures()]
-            GuardedUpdates.of(make_executable(plan), kernels)
-            self.backend.precompile(kernels, stop)
+            self.backend.precompile(self.step_kernels(plan), stop)
             if revision == self.train_revision:
                 self._precompiled[key] = plan, inits
+
+    def step_kernels(self, plan: Plan) -> list[KernelFn]:
+        """The kernels of a plan's steps, as an executor runs them: those of its updates watch what they store."""
+        kernels = [self.backend.prepare(*signature) for signature in plan.signatures()]
+        GuardedUpdates.of(make_executable(plan), kernels)
+        return kernels
 
     def can_pad(self, phase: str, specs: Mapping[str, Spec]) -> bool:
         """Whether a smaller batch may be padded to these specs; see `StepGraphBuilder.is_samplewise`."""

@@ -6,7 +6,7 @@ import pytest
 import prototorch as pt
 from prototorch.data import ArrayDataset, BatchStream, Loader, bind
 from prototorch.data.pipeline.signature import IndexRange
-from prototorch.errors import DataError
+from prototorch.errors import DataError, IndexRangeError
 from prototorch.model.load import model_from_text
 
 GOOD = np.arange(24).reshape(8, 3) % 7
@@ -127,14 +127,13 @@ def test_the_smaller_of_two_tables_counts():
         model.predict(GOOD)
 
 
-def test_computed_numbers_outside_give_nan():
-    """They are in no data: the vector of NaN shows in the loss."""
+def test_computed_numbers_outside_are_refused():
+    """They are in no data: the executor counts them."""
     x = pt.Input((3,), name="tokens")
     model = pt.Model(x, pt.layers.Embedding(7, 4)(pt.layers.Rescaling(scale=2.0)(x)))
     assert model.net.index_inputs() == {}
-    with pytest.warns(RuntimeWarning, match="is NaN for"):
-        found = model.predict(GOOD.astype(np.float32))
-    np.testing.assert_array_equal(np.isnan(found).any(-1), 2 * GOOD > 6)
+    with pytest.raises(IndexRangeError, match=r"embedding_1: take: index \d+ .* are 0 to 6"):
+        model.predict(GOOD.astype(np.float32))
 
 
 def test_numbers_that_preprocess_changes_are_not_held_against_the_table():

@@ -123,7 +123,7 @@ def test_what_cannot_be_saved(tmp_path, value, name, message):
 def test_arguments_that_are_refused(tmp_path):
     with pytest.raises(UsageError, match="weights_only=False would run code"):
         pt.load(tmp_path / "a.pt", weights_only=False)
-    with pytest.raises(UsageError, match="expected a path, got int"):
+    with pytest.raises(UsageError, match="expected a path or an open file, got int"):
         pt.save({}, 3)
 
 

@@ -54,7 +54,10 @@ def keras_layer(layer: Layer, data_format: str = "channels_last", **words: Any) 
     names = [n for n in cls.specs() if n in known and not n.endswith(KEPT)]
     options = {"data_format": data_format} if "data_format" in known else {}
     options |= {n: _keras_value(getattr(layer, n)) for n in names if not isinstance(cls.specs()[n].type, Dims)}
-    options |= {n: getattr(layer, n) for n in names if n not in options} | words  # shapes stay tuples
+    options |= {n: getattr(layer, n) for n in names if n not in options}  # shapes stay tuples
+    if options.get("axis", 0) is None:  # that of the channels, which are first here
+        options["axis"] = 1
+    options |= words
     return getattr(keras.layers, cls.__name__)(**options)
 
 

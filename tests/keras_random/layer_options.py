@@ -19,8 +19,9 @@ from tests.nets.random_fields import drawn
 Shape = tuple[int, ...]
 Hint = Callable[[Draw, type[Layer], list[Shape]], Any]
 
-#: fields that stay as they are: first values, which both sides are given; what enters into no step; random numbers
-KEPT = ("_initializer", "_constraint", "seed", "dropout", "noise_shape", "trainable", "weights", "name")
+#: fields that stay as they are: first values, which both sides are given; what enters into no step; random numbers;
+#: data_format, which has tests of its own (tests/layers/test_data_format.py)
+KEPT = ("_initializer", "_constraint", "seed", "dropout", "noise_shape", "trainable", "weights", "name", "data_format")
 
 
 def activation_words() -> list[str]:

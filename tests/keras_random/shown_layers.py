@@ -36,14 +36,14 @@ def softmax_in_conv():
 @shows("Axis of normalization layers")
 def normalization_axis():
     for name in ("BatchNormalization", "GroupNormalization"):
-        assert (getattr(L, name)().axis, getattr(K, name)().axis) == (1, -1)
-    assert L.Normalization(mean=0.0, variance=1.0).axis == 1
+        assert (getattr(L, name)().channel_axis(3), getattr(K, name)().axis) == (1, -1)
+    assert L.Normalization(mean=0.0, variance=1.0).channel_axis(3) == 1
     assert K.Normalization(mean=0.0, variance=1.0).axis == (-1,)
 
 
 @shows("Axis of Concatenate")
 def concatenate_axis():
-    assert (L.Concatenate().axis, K.Concatenate().axis) == (1, -1)
+    assert (L.Concatenate().channel_axis(3), K.Concatenate().axis) == (1, -1)
 
 
 @shows("Mean and variance of Normalization")

@@ -77,7 +77,7 @@ def test_assigned_weights_are_arranged_again_for_every_plan(monkeypatch):
 
 def test_a_plan_that_is_gone_keeps_nothing(monkeypatch):
     model = net(monkeypatch)
-    model.predict(X, batch_size=12)
+    model.predict(X, batch_size=6)  # of several batches: a single one keeps its binding for the next
     model.trainer.plan_cache._executors.clear()
     assert not held(model)
 

@@ -6,7 +6,7 @@ import pytest
 
 import prototorch as pt
 from prototorch import callbacks as C
-from prototorch.errors import UsageError
+from prototorch.errors import ModelWarning, UsageError
 from tests.train.test_callbacks import X, Y, model
 
 TEXT = """
@@ -53,7 +53,9 @@ def test_a_direction_that_nobody_declares_is_found_before_the_first_step(kind):
 
 
 def test_epochs_that_are_never_validated_count_as_no_validation():
-    assert "There are no validation data" in refused(C.EarlyStopping(), validation_data=(X, Y + 0), validation_freq=3)
+    with pytest.warns(ModelWarning, match="validation_freq=3 is more than the 2 epochs of this fit"):
+        message = refused(C.EarlyStopping(), validation_data=(X, Y + 0), validation_freq=3)
+    assert "There are no validation data" in message
 
 
 def test_the_names_in_a_checkpoint_path_are_found_before_the_first_step():

@@ -9,6 +9,7 @@ import pytest
 import prototorch as pt
 from prototorch.cuda import availability, device_kind, device_report
 from prototorch.cuda.driver import query_driver
+from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends import devices
 from prototorch.engine.backends.precision import ExecutionSettings
 from prototorch.errors import BackendError, UsageError
@@ -50,7 +51,12 @@ def test_auto_is_the_gpu_where_there_is_one(monkeypatch):
 
 def test_the_settings_reach_the_device(monkeypatch):
     asked = []
-    monkeypatch.setattr(device_kind, "cuda_backend", lambda settings, index: asked.append(settings) or fake_backend())
+
+    def backend_of(settings, index):
+        asked.append(settings)
+        return fake_backend(FakeDevice(settings))
+
+    monkeypatch.setattr(device_kind, "cuda_backend", backend_of)
     model = pt.Sequential([pt.Input((3,)), pt.layers.Dense(2)])
     model.compile("sgd", "mse", device="cuda", precision="bf16", deterministic=True, autotune=True)
     (found,) = asked

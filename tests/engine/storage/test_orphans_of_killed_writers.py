@@ -134,6 +134,17 @@ main(sys.argv[1:])
 """
 
 
+def started(command):
+    """A child with the signals' own handlers, also where the tests run under ``nohup`` or in the background."""
+
+    def restore():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=restore)
+
+
 @pytest.mark.parametrize("where", ["open_model", "open_run_folder", "print_data_paths"])
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_in_the_seconds_before_training(folder, where, sent):
@@ -144,7 +155,7 @@ def test_a_signal_in_the_seconds_before_training(folder, where, sent):
         'compile { loss: mse }\nfit { epochs: 3  batch_size: 4  data { source: "data.npz" } }\n'
     )
     command = [sys.executable, "-W", "ignore", "-c", EARLY, where, "run", "net.proto"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with started(command) as child:
         while child.stdout.readline() != "now\n":
             assert child.poll() is None
         start = time.monotonic()
@@ -170,7 +181,7 @@ def test_a_solver_of_caffe_keeps_early_signals_too(folder):
         'layer { name: "l" type: "EuclideanLoss" bottom: "fc" bottom: "y" top: "l" }\n'
     )
     command = [sys.executable, "-W", "ignore", "-c", EARLY, "is_caffe_solver", "run", "solver.prototxt"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with started(command) as child:
         while child.stdout.readline() != "now\n":
             assert child.poll() is None
         child.send_signal(signal.SIGHUP)

@@ -234,7 +234,7 @@ def test_weights_in_a_file_of_their_own(tmp_path: Path):
 def test_a_size_that_is_left_open_is_asked_for(tmp_path: Path):
     model = model_from_text('input { name: "x"  shape: [none, 3] }  LSTM { units: 2 }')
     model.build(x=[4, 3])
-    with pytest.raises(UsageError, match="'x' has an unknown size"):
+    with pytest.raises(UsageError, match=r"the input 'x' leaves sizes open \('x' has \[none, 3\]\); give the shapes"):
         model.export(tmp_path / "net.onnx")
     model.export(tmp_path / "net.onnx", shapes={"x": (4, 3)})
     inputs = random_inputs(model, 2)

@@ -43,7 +43,7 @@ def _read_rescaling(site: KerasLayerImport) -> Values:
 def _write_normalization(layer: layers.Normalization, config: dict[str, Any]) -> None:
     mean, variance = np.broadcast_arrays(np.asarray(layer.mean), np.asarray(layer.variance))
     is_one = mean.size == 1
-    config["axis"] = None if is_one else layer.axis
+    config["axis"] = None if is_one else layer.channel_axis(2) if layer.axis is None else layer.axis
     config["mean"] = mean.item() if is_one else mean.tolist()
     config["variance"] = variance.item() if is_one else variance.tolist()
 

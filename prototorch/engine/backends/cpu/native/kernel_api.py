@@ -50,15 +50,20 @@ class KernelCode:
         """The address of the machine code, inside `_watched_codes` of the watched kernel; 0 inside `collect_codes`
         where it is not compiled yet."""
         if _collector.is_watched and not self.is_watched:
-            if self._watching_code is None:
-                self._watching_code = KernelCode(self.body, self.params, is_watched=True)
-            return self._watching_code.address
+            return self.watching_code.address
         if not self._address:
             if _collector.codes is not None:
                 _collector.codes.append(self)
                 return 0
             self._address = load_or_compile([self.request])[0]
         return self._address
+
+    @property
+    def watching_code(self) -> KernelCode:
+        """That of the watched kernel."""
+        if self._watching_code is None:
+            self._watching_code = KernelCode(self.body, self.params, is_watched=True)
+        return self._watching_code
 
     @property
     def request(self) -> CompileRequest:
@@ -71,7 +76,7 @@ class KernelCode:
 
     def check_supported(self) -> None:
         """Raises UnsupportedError where the body cannot emit the code; code that was compiled before can be."""
-        if not is_compiled(self.request):
+        if not is_compiled(self.request) and not is_compiled(self.watching_code.request):
             self.emit("trial")
 
     def emit(self, name: str) -> KernelBuilder:
