@@ -16,6 +16,7 @@ from prototorch.graph.net import LayerNode, Net
 from prototorch.interop.channel_order import channels_first_net
 from prototorch.interop.counterparts.keras.row import keras_row
 from prototorch.interop.counterparts.row import write_fields
+from prototorch.interop.keras.default_names import default_names
 from prototorch.interop.keras.feature_orders import NetOrders
 from prototorch.interop.keras.layer_config import activation_function, layer_config
 from prototorch.layers.activation import ActivationLayer
@@ -69,13 +70,20 @@ class KerasModel:
 
 
 def keras_layers(net: Net) -> KerasModel:
-    """The layers of a net for Keras. Raises NotExpressibleError that lists every layer that cannot be one."""
-    return _Conversion(net).run()
+    """The layers of a net for Keras; those with automatic names have Keras' (``dense``, ``dense_1``).
+
+    Raises NotExpressibleError that lists every layer that cannot be one.
+    """
+    model = _Conversion(net, {}).run()
+    names = default_names({layer.name: (layer.kind, layer.node) for layer in model.layers.values()})
+    return _Conversion(net, names).run() if names else model
 
 
 class _Conversion:
-    def __init__(self, net: Net):
+    def __init__(self, net: Net, names: Mapping[str, str]):
+        """names: what layers are called in Keras by the names of their nodes, where it is another name."""
         self.net = net = channels_first_net(net)
+        self.names = names
         self.values = NetOrders(net, reorders_vectors=False)
         self.tensors: dict[str, KerasTensor] = {}
         self.bounds: dict[str, tuple[float, float]] = {}
@@ -118,6 +126,10 @@ class _Conversion:
             unused, number = f"{plain}_{number}", number + 1
         return unused
 
+    def _stem(self, node: LayerNode) -> str:
+        """What the names of a node's layers in Keras begin with."""
+        return self.names.get(node.name, node.name)
+
     def _add(self, node: LayerNode) -> None:
         layer = node.layer
         inputs = [self.tensors[name] for name in node.bottoms]
@@ -137,9 +149,9 @@ class _Conversion:
             layer = layer.replace(activation="linear")
         there, back = self._transpositions(node, layer)
         if there:
-            inputs = [self._add_transposition(f"{node.name}_before", inputs[0], there)]
+            inputs = [self._add_transposition(f"{self._stem(node)}_before", inputs[0], there)]
             layer = layer.replace(axis=-1) if isinstance(layer, layers.LayerNormalization) else layer
-        kind, config = layer_config(layer, self._name(node.name))
+        kind, config = layer_config(layer, self._name(self._stem(node)))
         name = config["name"]
         self.layers[name] = KerasLayer(
             name, kind, config, [_call(layer, inputs)], node, is_activation=isinstance(layer, layers.Activation)
@@ -148,14 +160,14 @@ class _Conversion:
             self.shared[node.layer.weights] = (node, name)
         tensors = self._outputs(node, name)
         if back:
-            tensors = [self._add_transposition(f"{node.name}_after", tensors[0], back)]
+            tensors = [self._add_transposition(f"{self._stem(node)}_after", tensors[0], back)]
         if after is not None:
             tensors = [self._add_activation(node, after, tensors[0])]
         self._finish(node, layer, tensors)
         self.bounds.update(dict.fromkeys(node.tops, (low, high)))
 
     def _add_activation(self, node: LayerNode, activation: ActivationLayer, tensor: KerasTensor) -> KerasTensor:
-        kind, config = layer_config(activation, self._name(f"{node.name}_activation"))
+        kind, config = layer_config(activation, self._name(f"{self._stem(node)}_activation"))
         name = config["name"]
         self.layers[name] = KerasLayer(name, kind, config, [KerasCall((tensor,))], node, is_activation=True)
         return self._outputs(node, name)[0]
@@ -165,7 +177,7 @@ class _Conversion:
         if _is_transposed(node.layer):
             crops = _transposed_crops(node.layer)
             if crops is not None:
-                tensors = [self._add_windows(f"{node.name}_crop", "Cropping", crops, tensors[0])]
+                tensors = [self._add_windows(f"{self._stem(node)}_crop", "Cropping", crops, tensors[0])]
         self.tensors.update(zip(node.tops, tensors, strict=True))
 
     def _add_windows(self, name: str, kind: str, sizes: Sequence[tuple[int, int]], tensor: KerasTensor) -> KerasTensor:
@@ -228,7 +240,7 @@ class _Conversion:
         new = layer.replace(**changes)
         if not any(map(any, pads)):
             return new, inputs
-        return new, [self._add_windows(f"{node.name}_pad", "ZeroPadding", pads, inputs[0])]
+        return new, [self._add_windows(f"{self._stem(node)}_pad", "ZeroPadding", pads, inputs[0])]
 
     def _pool_pads(self, node: LayerNode, layer: Any, pads: list[Any], low: float) -> list[Any]:
         """The padding of a pooling as zeros around its input, with what `ceil_mode` adds at the end."""

@@ -18,7 +18,7 @@ from prototorch.model.loading.layout.layout_table import LayoutTable
 from prototorch.model.loading.layout.order_match import OrderMatch
 from prototorch.model.loading.layout.pairing import Pairing
 from prototorch.model.loading.layout.systems import candidate_tables, choose_table
-from prototorch.model.loading.names.automatic_names import drop_automatic_names
+from prototorch.model.loading.names.automatic_names import pair_automatic_names
 from prototorch.model.loading.names.by_name import NameMatch, match_names
 from prototorch.model.loading.names.by_order import match_class_order, match_order
 from prototorch.model.loading.names.renaming import Renaming
@@ -124,15 +124,8 @@ class SystemNames:
             return cls(layers, file, order_match.pairings, ["paired by order, kind and shape"], renaming, order_match)
         name_match = match_names(layers, table, file, renaming)
         notes = _prefix_notes(name_match)
-        if (
-            table.system == "keras"
-            and rules is None
-            and (dropped_keys := drop_automatic_names(layers, name_match, file))
-        ):
-            notes.append(
-                f"{dropped_keys[0]!r} and {len(dropped_keys) - 1} more names only count the layers of a class, which "
-                "are others in the file: such names say nothing"
-            )
+        if table.system == "keras" and rules is None:
+            notes += pair_automatic_names(layers, name_match, table, file)
         complete = all(p.is_complete for p in name_match.pairings)
         proposal = None if complete or rules is not None else match_order(layers, table, file)
         return cls(layers, file, name_match.pairings, notes, renaming, proposal)
