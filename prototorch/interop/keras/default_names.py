@@ -18,7 +18,8 @@ def default_names(layers: Mapping[str, tuple[str, LayerNode | None]]) -> dict[st
 
     layers: the class in Keras and the node of each layer, by its name in Keras. Automatic are names that count the
     layers of our class from 1 on without a gap (``dense_1``, ``dense_2``); a net with a ``dense``, too, has Keras'
-    names already. A class keeps its names where one of Keras' is that of another layer.
+    names already. A class keeps its names where one of Keras' is that of another layer, or where Keras' word is another
+    (``grouped_query_attention``), by which a file would not be read here.
     """
     numbers: dict[str, dict[int, tuple[str, str]]] = defaultdict(dict)
     for kind, node in layers.values():
@@ -28,10 +29,12 @@ def default_names(layers: Mapping[str, tuple[str, LayerNode | None]]) -> dict[st
             if number is not None and "/" not in node.name:
                 numbers[word].setdefault(number, (node.name, kind))
     nodes_of_class: dict[str, list[str]] = defaultdict(list)
-    for numbered in numbers.values():
+    for our_word, numbered in numbers.items():
         if sorted(numbered) == list(range(1, len(numbered) + 1)):
             for _, (name, kind) in sorted(numbered.items()):
-                nodes_of_class[key_of_class(kind)].append(name)
+                key = key_of_class(kind)
+                if automatic_number(key, our_word) == 0:
+                    nodes_of_class[key].append(name)
     automatic = {name for names in nodes_of_class.values() for name in names}
     other_names = set(layers) - automatic
     result: dict[str, str] = {}
