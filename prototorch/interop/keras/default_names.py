@@ -29,9 +29,9 @@ def default_names(layers: Mapping[str, tuple[str, LayerNode | None]]) -> dict[st
             if number is not None and "/" not in node.name:
                 numbers[word].setdefault(number, (node.name, kind))
     nodes_of_class: dict[str, list[str]] = defaultdict(list)
-    for our_word, numbered in numbers.items():
-        if sorted(numbered) == list(range(1, len(numbered) + 1)):
-            for _, (name, kind) in sorted(numbered.items()):
+    for our_word, by_number in numbers.items():
+        if sorted(by_number) == list(range(1, len(by_number) + 1)):
+            for _, (name, kind) in sorted(by_number.items()):
                 key = key_of_class(kind)
                 if automatic_number(key, our_word) == 0:
                     nodes_of_class[key].append(name)

@@ -93,8 +93,8 @@ def _automatic_names_of_file(theirs: Sequence[FileLayer], words: set[str]) -> di
             if (number := automatic_number(name, word)) is not None:
                 numbers[tuple(scope[outer:]), word].append((number, layer))
     return {
-        class_: [layer for _, layer in sorted(numbered, key=lambda item: item[0])]
-        for class_, numbered in numbers.items()
+        class_: [layer for _, layer in sorted(by_number, key=lambda item: item[0])]
+        for class_, by_number in numbers.items()
     }
 
 
