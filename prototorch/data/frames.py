@@ -6,6 +6,7 @@ A table is recognised by what they all have: ``columns``, a column by its name, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.table_columns import TableColumns
 from prototorch.errors import DataError, did_you_mean, warn_user
 
-__all__ = ["is_frame", "read_frames"]
+__all__ = ["FrameReader", "holds_frame", "is_frame", "read_frames"]
 
 MAX_LISTED = 12  # names in a message
 
@@ -27,14 +28,46 @@ def is_frame(x: Any) -> bool:
     return has_columns and (hasattr(x, "__dataframe__") or hasattr(x, "to_numpy"))
 
 
-def read_frames(x: Any, y: Any, signature: ModelSignature, name: str = "data") -> tuple[Any, Any, TableColumns]:
+def holds_frame(x: Any, names: Sequence[str]) -> bool:
+    """Whether x is a table, or a list or dict whose only value, that of the one input or output, is a table. names: of
+    all inputs or outputs."""
+    return is_frame(_only_value(x, names))
+
+
+class FrameReader:
+    """Reads the tables of one batch after another as `read_frames` does. Where the model was trained on no names, the
+    first table's names are those of all. Columns that are not read are a note on the first table alone."""
+
+    def __init__(self, signature: ModelSignature):
+        self._signature = signature
+        self._warns = True
+
+    def read(self, x: Any, y: Any, name: str) -> tuple[Any, Any, TableColumns]:
+        """As `read_frames`. name: of the batch, for messages."""
+        x, y, table = read_frames(x, y, self._signature, name, warns=self._warns)
+        if table.features:
+            self._warns = False
+            if not self._signature.table.features:
+                self._signature = replace(self._signature, table=table)
+        return x, y, table
+
+
+def read_frames(
+    x: Any, y: Any, signature: ModelSignature, name: str = "data", warns: bool = True
+) -> tuple[Any, Any, TableColumns]:
     """x and y of `Model.fit` with arrays in the place of tables, and the names of the columns that these consist of.
 
-    One input of features is the columns that the model was trained on, in its order, or else all but the targets;
-    several inputs are the columns of their names. Where y is None, targets are columns of x: those that the losses or
-    outputs name, or that the model was trained on. Raises DataError for columns that are missing, with their names.
+    A table is x itself, or the value of the one input in a list or a dict; y likewise. One input of features is the
+    columns that the model was trained on, in its order, or else all but the targets; several inputs are the columns of
+    their names. Where y is None, targets are columns of x: those that the losses or outputs name, or that the model was
+    trained on. name: of the data, for messages. warns: whether columns that are not read are a DataWarning. Raises
+    DataError for columns that are missing, with their names.
     """
     table, outputs = signature.table, signature.outputs if signature.learned else ()
+    if holds_frame(x, tuple(signature.inputs)):
+        x = _only_value(x, tuple(signature.inputs))
+    if holds_frame(y, signature.outputs):
+        y = _only_value(y, signature.outputs)
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     if is_frame(x):
@@ -44,7 +77,7 @@ def read_frames(x: Any, y: Any, signature: ModelSignature, name: str = "data") -
             labels = next((c for c in candidates if c and set(c) <= set(names)), ())
             y = _by_output(x, outputs) if labels and labels == outputs else _select(x, labels, name)
         if names:
-            x, features = _read_inputs(x, signature, labels, name)
+            x, features = _read_inputs(x, signature, labels, name, warns)
         else:
             x = _array(x)
     if is_frame(y):
@@ -64,7 +97,7 @@ def read_frames(x: Any, y: Any, signature: ModelSignature, name: str = "data") -
 
 
 def _read_inputs(
-    frame: Any, signature: ModelSignature, labels: Sequence[str], name: str
+    frame: Any, signature: ModelSignature, labels: Sequence[str], name: str, warns: bool
 ) -> tuple[Any, tuple[str, ...]]:
     """The inputs of a table, and the columns of the one that consists of several."""
     names = _column_names(frame, name)
@@ -75,13 +108,21 @@ def _read_inputs(
                 f"{name}: has no column {missing[0]!r}{_count_others(missing)}, which is an input of the model; it has "
                 f"{_listing(names)}.{did_you_mean(missing[0], names)}"
             )
-        return {one: _values(frame, one) for one in signature.inputs}, ()
-    features = _feature_columns(frame, signature.table, labels, name)
+        columns = {one: _values(frame, one) for one in signature.inputs}
+        return {one: c[:, None] if signature.inputs[one] == (1,) else c for one, c in columns.items()}, ()
+    features = _feature_columns(frame, signature.table, labels, name, warns)
     if signature.text_names:
         return (_values(frame, features[0]), features) if len(features) == 1 else (_array(frame), ())
     if len(signature.input_shape or ()) == 1:
         return _stack(frame, features, name), features
     return _array(frame), ()
+
+
+def _only_value(x: Any, names: Sequence[str]) -> Any:
+    """The value of the only name in a list or a dict; x where there are more names, or other ones."""
+    if len(names) == 1 and isinstance(x, Mapping) and len(x) == 1:
+        x = x.get(names[0], x)
+    return x[0] if len(names) == 1 and isinstance(x, list | tuple) and len(x) == 1 else x
 
 
 def _column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
@@ -95,18 +136,20 @@ def _column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
     return tuple(names)
 
 
-def _feature_columns(frame: Any, table: TableColumns, targets: Sequence[str], name: str = "data") -> tuple[str, ...]:
+def _feature_columns(
+    frame: Any, table: TableColumns, targets: Sequence[str], name: str, warns: bool
+) -> tuple[str, ...]:
     """The columns of a table that an input consists of: those that the model was trained on, in its order; without
     their names all but the ``targets``.
 
-    A DataWarning lists columns that are not read. Raises DataError for columns that are missing.
+    A DataWarning lists columns that are not read, where it ``warns``. Raises DataError for columns that are missing.
     """
     names = _column_names(frame, name)
     if not table.features:
         return tuple(word for word in names if word not in targets)
     features = _trained_columns(table.features, names, name)
     unread = [word for word in names if word not in (*table.features, *table.labels, *targets)]
-    if unread:
+    if unread and warns:
         warn_user(
             f"{name}: {_listing(unread)} {'is' if len(unread) == 1 else 'are'} not read: the model was trained on "
             f"{_listing(features)}",

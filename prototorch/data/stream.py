@@ -18,8 +18,10 @@ from prototorch.data.batch_assembly import BatchAssembly, BatchMemory
 from prototorch.data.binding import bind
 from prototorch.data.checks import check_target
 from prototorch.data.dataset import ArrayDataset
+from prototorch.data.frames import FrameReader, is_frame
 from prototorch.data.ordered_pool import OrderedPool, closing
 from prototorch.data.pipeline.signature import IndexRange, Shape, TargetSpec
+from prototorch.data.table_columns import TableColumns
 from prototorch.errors import DataError, PrototorchError, UsageError
 
 __all__ = ["BatchStream"]
@@ -39,6 +41,7 @@ class BatchStream(BatchIterator):
         inputs, targets: as for `bind`.
         steps: batches per epoch; required if the iterable does not end.
         seed, epoch, prefetch, transform, dtypes, timeout: as for `Loader`.
+        frames: reads the tables of pandas and polars in the batches; None: they are arrays.
         name: for messages.
 
     Attributes:
@@ -65,6 +68,7 @@ class BatchStream(BatchIterator):
         transform: BatchTransform | None = None,
         dtypes: Mapping[str, str] | None = None,
         timeout: float = 120.0,
+        frames: FrameReader | None = None,
         name: str = "the data",
     ):
         self._source, self.name = source, name
@@ -75,7 +79,7 @@ class BatchStream(BatchIterator):
             with contextlib.suppress(TypeError):  # a data loader of a stream without a length
                 steps = len(source)
         self.steps, self.seed, self.epoch, self.position = steps, seed, epoch, 0
-        self._prefetch, self._timeout = prefetch, timeout
+        self._prefetch, self._timeout, self._frames = prefetch, timeout, frames
         self.wait_seconds = 0.0
         self.batch_memory: BatchMemory | None = None
         self._iterator: Iterator[object] | None = None  # of this epoch, after `peek`
@@ -201,10 +205,13 @@ class BatchStream(BatchIterator):
 
     def _as_dataset(self, item: object, number: int) -> ArrayDataset:
         x, y, weight = self._unpack(item)
-        name = f"{self.name}, batch {number}"
+        name, table = f"{self.name}, batch {number}", TableColumns()
+        if self._frames is not None:
+            x, y, table = self._frames.read(x, y, name)
         dataset = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
         if not len(dataset):
             raise DataError(f"{name}: is empty")
+        dataset.feature_names, dataset.target_names = table.features, table.labels
         return dataset
 
     def _batch(self, item: object, number: int, position: int) -> Batch:
@@ -224,7 +231,11 @@ class BatchStream(BatchIterator):
 
     def _is_tuple(self, item: list[object]) -> bool:
         """Whether a list holds x and y, and not the arrays of several inputs."""
-        return len(self.inputs) == 1 and 1 <= len(item) <= 3 and all(hasattr(part, "shape") for part in item)
+        return (
+            len(self.inputs) == 1
+            and 1 <= len(item) <= 3
+            and all(hasattr(part, "shape") or is_frame(part) for part in item)
+        )
 
     def _unpack(self, item: object) -> tuple[object, object, object]:
         """(x, y, sample_weight) of an item."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from prototorch.data.frames import holds_frame, read_frames
+from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.pipeline.source import encode_texts
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.fed_values import fed_array
@@ -22,9 +24,17 @@ from prototorch.train.data_signature import text_inputs
 __all__ = ["call_net"]
 
 
-def call_net(net: Net, inputs: Sequence[Any], training: bool, build: Callable[[Mapping[str, Spec]], Any]) -> Any:
+def call_net(
+    net: Net,
+    inputs: Sequence[Any],
+    training: bool,
+    build: Callable[[Mapping[str, Spec]], Any],
+    signature: Callable[[], ModelSignature],
+) -> Any:
     """The outputs of a model's net for inputs; see `prototorch.model.model.Model.__call__`. build: creates the weights
-    for inputs of these specs."""
+    for inputs of these specs. signature: what the model expects of data, for the columns of a table."""
+    if len(inputs) == 1 and holds_frame(inputs[0], [node.name for node in net.inputs]):
+        inputs = (read_frames(inputs[0], None, signature().without_targets, f"the model {net.name!r}")[0],)
     values = _inputs_by_name(net, inputs)
     if any(isinstance(v, SymbolicTensor) for v in values.values()):
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):

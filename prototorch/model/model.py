@@ -191,13 +191,15 @@ class Model:
 
         Symbolic tensors become a part of another net, which shares the weights (as in Keras: training one model changes
         the other). Tensors and arrays [batch, ...] are computed at once, layer by layer, with gradients to the weights
-        (`eager.weights_of` has their tensors); `predict` is faster. ``preprocess`` layers come first, ``augment``
-        layers are left out. training: the phase, for tensors and arrays.
+        (`eager.weights_of` has their tensors); `predict` is faster. A table of pandas or polars is read by the names of
+        its columns. ``preprocess`` layers come first, ``augment`` layers are left out. training: the phase, for tensors
+        and arrays.
 
-        Raises UsageError for another number of inputs, or for inputs of several kinds.
+        Raises UsageError for another number of inputs, or for inputs of several kinds, DataError for a table that lacks
+        a column.
         """
         call = importlib.import_module("prototorch.model.call")  # which imports the functions of tensors
-        return call.call_net(self.net, inputs, training, self._build)
+        return call.call_net(self.net, inputs, training, self._build, self.signature)
 
     # ---------------------------------------------------------------- structure
 
@@ -688,7 +690,10 @@ class Model:
             self.input_ranges.check(bound_columns.dataset)
         elif phase != TRAIN and self.input_ranges.needs_check:
             self.input_ranges.check(runner.bound_dataset(phase, data))
-        return runner.run(phase, data, class_weight)
+        outputs = runner.run(phase, data, class_weight)
+        if phase == TRAIN and data.feature_names and data.feature_names != self.table_columns.features:
+            self.table_columns = TableColumns(data.feature_names, data.target_names)
+        return outputs
 
     def signature(self) -> ModelSignature:
         """What the model expects of data, by the names, shapes and dtypes of its inputs and of the targets of its

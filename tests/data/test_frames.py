@@ -1,5 +1,6 @@
-"""Tables of pandas and polars: columns count by name, in fit, evaluate and predict alike, and after saving."""
+"""Tables of pandas and polars: columns count by name, in every method that takes data, and after saving."""
 
+import inspect
 import json
 import warnings
 
@@ -81,6 +82,145 @@ def trained(frame):
     model = table_model()
     model.fit(frame(TABLE), PRICE, epochs=30, verbose=0)
     return model
+
+
+def batches(x, y=None):
+    """A stream of three batches, of columns and a target."""
+    for part in (slice(0, 20), slice(20, 40), slice(40, 64)):
+        columns = {name: values[part] for name, values in x.items()}
+        yield columns if y is None else (columns, y[part])
+
+
+def fit_once(model, *data, **options):
+    """The loss of an epoch at a learning rate of 0: that of the weights as they are."""
+    rate, model.learning_rate = float(model.learning_rate), 0.0
+    history = model.fit(*data, epochs=1, batch_size=64, validation_split=0, shuffle=False, verbose=0, **options)
+    model.learning_rate = rate
+    return history.history["val_loss" if "validation_data" in options else "loss"][-1]
+
+
+def train_once(model, x):
+    rate, model.learning_rate = float(model.learning_rate), 0.0
+    loss = model.train_on_batch(x, PRICE)["loss"]
+    model.learning_rate = rate
+    return loss
+
+
+#: face -> the loss of a model for a table with these columns
+FACES = {
+    "fit": lambda m, frame, c: fit_once(m, frame(c), PRICE),
+    "fit, dict": lambda m, frame, c: fit_once(m, {"row": frame(c)}, {"price": frame({"price": PRICE})}),
+    "fit, list": lambda m, frame, c: fit_once(m, [frame(c)], PRICE),
+    "fit, stream": lambda m, frame, c: fit_once(m, lambda: ((frame(x), y) for x, y in batches(c, PRICE))),
+    "fit, stream of dicts": lambda m, frame, c: fit_once(
+        m, lambda: ({"row": frame(x), "price": y} for x, y in batches(c, PRICE))
+    ),
+    "fit, stream of tables": lambda m, frame, c: fit_once(
+        m, lambda: (frame(x) for x in batches({"price": PRICE, **c}))
+    ),
+    "fit, validation": lambda m, frame, c: fit_once(m, frame(TABLE), PRICE, validation_data=(frame(c), PRICE)),
+    "fit, stream and validation": lambda m, frame, c: fit_once(
+        m,
+        lambda: ((frame(x), y) for x, y in batches(TABLE, PRICE)),
+        validation_data=lambda: ((frame(x), y) for x, y in batches(c, PRICE)),
+    ),
+    "evaluate": lambda m, frame, c: m.evaluate(frame(c), PRICE)[0],
+    "evaluate, dict": lambda m, frame, c: m.evaluate({"row": frame(c)}, PRICE)[0],
+    "evaluate, stream": lambda m, frame, c: m.evaluate((frame(x), y) for x, y in batches(c, PRICE))[0],
+    "predict": lambda m, frame, c: squared_error(m.predict(frame(c))),
+    "predict, dict": lambda m, frame, c: squared_error(m.predict({"row": frame(c)})),
+    "predict, stream": lambda m, frame, c: squared_error(m.predict(frame(x) for x in batches(c))),
+    "train_on_batch": lambda m, frame, c: train_once(m, frame(c)),
+    "train_on_batch, dict": lambda m, frame, c: train_once(m, {"row": frame(c)}),
+    "test_on_batch": lambda m, frame, c: m.test_on_batch(frame(c), PRICE)[0],
+    "test_on_batch, dict": lambda m, frame, c: m.test_on_batch({"row": frame(c)}, PRICE)[0],
+    "predict_on_batch": lambda m, frame, c: squared_error(m.predict_on_batch(frame(c))),
+    "predict_on_batch, dict": lambda m, frame, c: squared_error(m.predict_on_batch({"row": frame(c)})),
+    "call": lambda m, frame, c: squared_error(m(frame(c)).detach().numpy()),
+    "call, dict": lambda m, frame, c: squared_error(m({"row": frame(c)}).detach().numpy()),
+    "call, list": lambda m, frame, c: squared_error(m([frame(c)]).detach().numpy()),
+}
+
+
+def squared_error(outputs):
+    return np.mean((outputs[:, 0] - PRICE) ** 2)
+
+
+def test_every_method_that_takes_data_is_a_face():
+    methods = {
+        name
+        for name, method in inspect.getmembers(pt.Model, inspect.isfunction)
+        if not name.startswith("_") and next(iter([*inspect.signature(method).parameters][1:]), "") == "x"
+    }
+    assert methods | {"call"} == {face.split(",")[0] for face in FACES}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_exchanged_columns_at_a_face(face, trained, frame):
+    loss = FACES[face]
+    assert loss(trained, frame, TABLE) < 1e-4
+    assert loss(trained, frame, ROTATED) < 1e-4
+    with pytest.raises(DataError, match=r"has no column 'rooms' \(nor 'age'\), .*; it has .*'area', 'room', 'years'"):
+        loss(trained, frame, {"area": AREA, "room": ROOMS, "years": AGE})
+    with pytest.raises(DataError, match="has no column 'rooms', which the model was trained on; it has"):
+        loss(trained, frame, {"area": AREA, "age": AGE})
+
+
+#: face -> trains a model on a table, for the first time
+TRAININGS = {
+    "fit": lambda m, x: m.fit(x, PRICE, batch_size=64, epochs=40, verbose=0),
+    "fit, dict": lambda m, x: m.fit({"row": x}, PRICE, batch_size=64, epochs=40, verbose=0),
+    "fit, stream": lambda m, x: m.fit(lambda: iter([(x, PRICE)]), epochs=40, verbose=0),
+    "train_on_batch": lambda m, x: [m.train_on_batch(x, PRICE) for _ in range(40)],
+    "train_on_batch, dict": lambda m, x: [m.train_on_batch({"row": x}, PRICE) for _ in range(40)],
+}
+
+
+@pytest.mark.parametrize("face", TRAININGS)
+def test_a_training_records_the_names(face, frame, tmp_path):
+    model = table_model()
+    TRAININGS[face](model, frame(TABLE))
+    assert model.table_columns.features == ("area", "rooms", "age")
+    model.save(tmp_path / "m.h5")
+    for one in (model, pt.load_model(tmp_path / "m.h5")):
+        assert squared_error(one.predict(frame(ROTATED))) < 1e-4
+        assert squared_error(one.predict(np.stack([AREA, ROOMS, AGE], 1))) < 1e-4
+
+
+def test_a_step_that_is_refused_records_no_names(frame):
+    model = table_model()
+    with pytest.raises(DataError):
+        model.train_on_batch(frame({"area": AREA, "rooms": ROOMS}), PRICE)
+    assert model.table_columns == TableColumns()
+
+
+def test_the_first_batch_of_a_stream_names_the_columns_of_all(frame):
+    model = table_model()
+    rotated = [ROTATED if number else TABLE for number in range(3)]
+    for _ in range(30):
+        model.fit(lambda: iter([(frame(c), PRICE) for c in rotated]), verbose=0)
+    assert squared_error(model.predict(np.stack([AREA, ROOMS, AGE], 1))) < 1e-4
+    with pytest.raises(DataError, match="batch 1: has no column 'rooms'"):
+        table_model().fit(lambda: iter([(frame(c), PRICE) for c in (TABLE, {"area": AREA, "age": AGE})]), verbose=0)
+
+
+def test_columns_of_a_stream_that_are_not_read_are_one_note(trained, frame):
+    wide = {"id": AGE, **ROTATED}
+    with pytest.warns(DataWarning, match="'id' is not read") as notes:
+        loss = trained.evaluate((frame(x), y) for x, y in batches(wide, PRICE))[0]
+    assert len(notes) == 1
+    assert loss < 1e-4
+
+
+def test_a_table_of_a_stream_gives_several_inputs(frame):
+    inputs = [pt.Input((1,), name="area"), pt.Input((1,), name="rooms")]
+    model = pt.Model(inputs, pt.layers.Dense(1, name="price")(pt.layers.Concatenate()(inputs)))
+    model.compile("sgd", "mse")
+    expected = model.predict({"area": AREA[:, None], "rooms": ROOMS[:, None]})
+    np.testing.assert_allclose(model.predict(frame(x) for x in batches(ROTATED)), expected, rtol=1e-6)
+    np.testing.assert_allclose(model(frame(ROTATED)).detach().numpy(), expected, rtol=1e-6)
+    with pytest.raises(DataError, match="has no column 'area', which is an input of the model; it has 'rooms'"):
+        model(frame({"rooms": ROOMS}))
 
 
 def csv_text(columns):

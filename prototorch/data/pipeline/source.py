@@ -11,7 +11,7 @@ from prototorch.data.array_conversion import as_dataset, is_stream
 from prototorch.data.csv_reader import first_row
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
-from prototorch.data.frames import is_frame, read_frames
+from prototorch.data.frames import FrameReader, is_frame, read_frames
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
@@ -33,8 +33,8 @@ __all__ = ["DataSource", "FitSources", "encode_texts", "open_fit_data"]
 class DataSource:
     """Samples as they were given, with their targets and weights.
 
-    x: arrays, or lists or dicts of them by input; a table of pandas or polars, which is read by names; a `Data` block,
-    the name or path of a data source; a `Dataset`; or batches.
+    x: arrays, or lists or dicts of them by input; a table of pandas or polars, which is read by names, also in a list,
+    a dict or a batch; a `Data` block, the name or path of a data source; a `Dataset`; or batches.
     steps: the batches of an epoch of a stream, None where it ends by itself.
     """
 
@@ -76,16 +76,16 @@ class DataSource:
             )
         if _is_stream(x):
             targets = _stream_targets(signature)
-            stream = BatchStream(x, signature.inputs, targets, steps=self.steps, seed=signature.seed)
+            frames = FrameReader(replace(signature, outputs=tuple(targets)))
+            stream = BatchStream(x, signature.inputs, targets, steps=self.steps, seed=signature.seed, frames=frames)
             return Columns(signature, stream.peek(), Feeding(stream=stream))
         return Columns(signature, self.arrays(signature, learn))
 
     def arrays(self, signature: ModelSignature, learn: bool = False) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
         names, else of its output; an output whose target is an input has none. learn: as for `columns`."""
-        x, y, names, table = self.x, self.y, tuple(signature.inputs), TableColumns()
-        if is_frame(x) or is_frame(y):
-            x, y, table = read_frames(x, y, signature)
+        names = tuple(signature.inputs)
+        x, y, table = read_frames(self.x, self.y, signature)
         if signature.text_names:
             x = encode_texts(signature.texts, names, x, learn)
         dataset = as_dataset(x, y, self.sample_weight, inputs=names, outputs=signature.outputs)
