@@ -57,7 +57,7 @@ WRONG = [
     (lambda m: m.save(1), "expected the path of a file, e.g. 'model.h5', not 1"),
     (lambda m: m.save("a\0b"), "expected the path of a file"),
     (lambda m: m.load_weights(None), "expected weights: a path, an address, the name of a set, or a Weights block"),
-    (lambda m: m(X + 1j), "the input 'input' holds complex numbers, expected real ones"),
+    (lambda m: m(X + 1j), "the input 'input' takes numbers of dtype float32, got complex numbers"),
     (lambda m: m.compile("sgd", SPARSE, loss_weights="a"), "loss_weights must be a list with a number for each loss"),
     (lambda m: m.compile("sgd", SPARSE, loss_weights=["a"]), "loss_weights[0] must be a finite number, not 'a'"),
     (lambda m: m.compile("sgd", SPARSE, loss_weights={"b": math.nan}), "loss_weights['b'] must be a finite number"),
