@@ -42,7 +42,7 @@ def fed_array(value: Any, dtype: Any, receiver: str) -> np.ndarray:
     if changed is not None and changed.any():
         at = tuple(int(i) for i in np.argwhere(changed)[0])
         low, high = element_range(dtype)
-        kinds = "" if dtype.is_floating_point else f", whole numbers from {low} to {high}"
+        kinds = "" if dtype.is_floating_point else f", integers from {low} to {high}"
         raise UsageError(
             f"{receiver} takes {dtype}{kinds}; the value at {list(at)} is {array[at].item()!r}, which would become "
             f"{result[at].item()!r}; cast the array yourself where that is meant"

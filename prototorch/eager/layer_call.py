@@ -234,7 +234,7 @@ def adopt_eager_weights(layer: Layer, source: WeightSource) -> None:
 
 
 def _check_indices(value: Any, count: int, layer: str) -> None:
-    """Raises DataError for indices of a layer's table that are not whole numbers from 0 to ``count`` - 1, where they
+    """Raises DataError for indices of a layer's table that are not integers from 0 to ``count`` - 1, where they
     are in the host's memory, as `fit` and `predict` do."""
     if not value.interpreter.has_memory or value.device.type != "cpu" or active_trace.get() is not None:
         return

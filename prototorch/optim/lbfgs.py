@@ -88,9 +88,9 @@ class LBFGS(Optimizer):
             _set_direction(state, point, group["history_size"])
             lr, direction = float(group["lr"]), state["d"]
             step = min(1.0, 1.0 / float(ops.sum(ops.abs(point.gradient)))) * lr if state["n_iter"] == 1 else lr
-            slope = _dot(point.gradient, direction)
+            derivative = _dot(point.gradient, direction)
             state["prev_flat_grad"], state["prev_loss"], state["t"] = point.gradient, point.loss, step
-            if slope > -min_change:
+            if derivative > -min_change:
                 return
             last, used = point, 0
             if group["line_search_fn"] is None:
@@ -98,7 +98,7 @@ class LBFGS(Optimizer):
                 if iteration < group["max_iter"]:
                     point, used = self._point(closure, step, direction), 1
             else:
-                begin = last._replace(step=0.0, slope=slope)
+                begin = last._replace(step=0.0, derivative=derivative)
                 point, used = search_strong_wolfe(
                     lambda t, d=direction: self._point_at(closure, t, d),  # type: ignore[misc]
                     begin,

@@ -15,12 +15,12 @@ MIN_CHANGE = 1e-9  # of an element of the parameters, below which the search end
 
 
 class Point(NamedTuple):
-    """A point on the line. step: its distance in directions; loss and gradient there; slope: along the line."""
+    """A point on the line. step: its distance in directions; loss and gradient there; derivative: along the line."""
 
     step: float
     loss: float
     gradient: Tensor
-    slope: float
+    derivative: float
 
 
 def search_strong_wolfe(
@@ -28,8 +28,8 @@ def search_strong_wolfe(
 ) -> tuple[Point, int]:
     """A point that satisfies the conditions, or the best one of the search, and the number of evaluations.
 
-    evaluate: the point at a step. start: that of step 0, whose slope is negative. step: the first one to try. length:
-    the largest absolute element of the direction. max_rounds: of evaluations after the first one.
+    evaluate: the point at a step. start: that of step 0, whose derivative is negative. step: the first one to try.
+    length: the largest absolute element of the direction. max_rounds: of evaluations after the first one.
     """
     points, count, is_done = _bracket(evaluate, start, step, max_rounds)
     rounds = count - 1
@@ -41,12 +41,12 @@ def search_strong_wolfe(
         step, has_stalled = _inner_step(points, has_stalled)
         new = evaluate(step)
         count, rounds = count + 1, rounds + 1
-        if new.loss > start.loss + DECREASE * step * start.slope or new.loss >= points[low].loss:
+        if new.loss > start.loss + DECREASE * step * start.derivative or new.loss >= points[low].loss:
             points[high] = new
             continue
-        if abs(new.slope) <= -CURVATURE * start.slope:
+        if abs(new.derivative) <= -CURVATURE * start.derivative:
             is_done = True
-        elif new.slope * (points[high].step - points[low].step) >= 0:
+        elif new.derivative * (points[high].step - points[low].step) >= 0:
             points[high] = points[low]
         points[low] = new
         if is_done:
@@ -60,11 +60,11 @@ def _bracket(
     """Two points between which one satisfies the conditions, or one that does; the evaluations; whether it does."""
     before, new = start, evaluate(step)
     for rounds in range(max_rounds):
-        if new.loss > start.loss + DECREASE * new.step * start.slope or (rounds > 1 and new.loss >= before.loss):
+        if new.loss > start.loss + DECREASE * new.step * start.derivative or (rounds > 1 and new.loss >= before.loss):
             return [before, new], rounds + 1, False
-        if abs(new.slope) <= -CURVATURE * start.slope:
+        if abs(new.derivative) <= -CURVATURE * start.derivative:
             return [new], rounds + 1, True
-        if new.slope >= 0:
+        if new.derivative >= 0:
             return [before, new], rounds + 1, False
         bounds = new.step + 0.01 * (new.step - before.step), 10 * new.step
         before, new = new, evaluate(_cubic_minimum(before, new, bounds))
@@ -89,14 +89,14 @@ def _inner_step(points: list[Point], has_stalled: bool) -> tuple[float, bool]:
 
 
 def _cubic_minimum(a: Point, b: Point, bounds: tuple[float, float]) -> float:
-    """The minimum of the cubic through two points with their slopes, inside of bounds."""
+    """The minimum of the cubic through two points with their derivatives, inside of bounds."""
     if a.step > b.step:
         a, b = b, a
     low, high = bounds
-    d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.step - b.step)
-    square = d1 * d1 - a.slope * b.slope
+    d1 = a.derivative + b.derivative - 3 * (a.loss - b.loss) / (a.step - b.step)
+    square = d1 * d1 - a.derivative * b.derivative
     if not square >= 0:
         return (low + high) / 2
     d2 = math.sqrt(square)
-    step = b.step - (b.step - a.step) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2))
+    step = b.step - (b.step - a.step) * ((b.derivative + d2 - d1) / (b.derivative - a.derivative + 2 * d2))
     return min(max(step, low), high)

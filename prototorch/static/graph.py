@@ -50,7 +50,8 @@ class StaticGraph:
             if not isinstance(symbol.call, AssignCall | GroupCall | MinimizeCall):
                 raise UsageError(f"Graph: updates are assignments, groups and steps of optimizers, got {symbol!r:.60}")
         self.program = StaticProgram([*self.outputs, *self.updates])
-        self._run = compile(make_run(self.program, self.inputs, self.outputs))
+        losses = [call.inputs[0] for call in self.program.minimizers]
+        self._run = compile(make_run(self.program, self.inputs, [*self.outputs, *losses]))
         self._is_built = False
         input_numbers = {s.number for s in self.inputs}
         read = [s for c in self.program.calls for s in c.inputs] + self.outputs
@@ -88,8 +89,8 @@ class StaticGraph:
 
         Raises UsageError for another number of arrays and for elements that the input's dtype cannot hold, ShapeError
         for an array that does not fit its input, and ResourceError, before anything is computed, where the graph needs
-        more memory than there is; TrainingError where a step of an optimizer would make a trained array or its state
-        not finite: all arrays are then as they were before the call.
+        more memory than there is; TrainingError where the loss of an optimizer's step is not finite, or the step would
+        make a trained array or its state so: all arrays are then as they were before the call.
         """
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
@@ -101,11 +102,11 @@ class StaticGraph:
         values = self._run_guarded(feeds, rules) if self.program.minimizers else self._run(feeds, *rules)
         for call in self.program.minimizers:
             step_counts[call] = step_counts.get(call, 0) + 1
-        results = [None if v is None else np.array(v.numpy()) for v in values]
+        results = [None if v is None else np.array(v.numpy()) for v in values[: len(self.outputs)]]
         return results if self.gives_list else results[0]
 
     def _run_guarded(self, feeds: list[Tensor], rules: Any) -> list[Any]:
-        """A run with steps of optimizers, which is undone where what they train would not be finite."""
+        """A run with steps of optimizers, which is undone where a loss, or what they train, would not be finite."""
         guarded: dict[str, Tensor] = {}
         for call in self.program.minimizers:
             guarded.update(trained_tensors(call))
@@ -116,13 +117,18 @@ class StaticGraph:
         before = {id(t): (t, np.array(t.array)) for t in tensors}
         values: list[Any] = self._run(feeds, *rules)
         bad = [name for name, t in guarded.items() if t.spec.is_float and not np.isfinite(t.array).all()]
+        reasons = [
+            f"the loss is {float(v.numpy()):g}" for v in values[len(self.outputs) :] if not np.isfinite(v.numpy())
+        ]
         if bad and all(np.isfinite(before[id(guarded[name])][1]).all() for name in bad):
+            reasons.append(f"the step would make {', '.join(map(repr, bad[:4]))} not finite")
+        if reasons:
             for t, array in before.values():
                 t.array[...] = array
                 t.storage.mark_changed()
             raise TrainingError(
-                f"the step would make {', '.join(map(repr, bad[:4]))} not finite; nothing has been changed by it. Try "
-                "a smaller learning rate or clipnorm, or look for odd values in the data"
+                f"{' and '.join(reasons)}, which is no finite number; nothing has been changed by the step. Try a "
+                "smaller learning rate or clipnorm, or look for odd values in the data"
             )
         return values
 

@@ -87,7 +87,7 @@ BAD = {
         CLASSES,
         r"input 'image' has shape \[3\], the column 'x' has samples of shape \[2\]",
     ),
-    "pictures to a vector": (
+    "images to a vector": (
         np.zeros((8, 1, 3, 3)),
         Y,
         CLASSES,

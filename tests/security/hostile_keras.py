@@ -364,7 +364,7 @@ CODE_CONFIGS = {
     "Lambda": {"class_name": "Lambda", "config": {"function": ["4wEAAAAAAAAA", None, None]}},
     "Lambda by type": {"class_name": "Lambda", "config": {"function": {"class_name": "__lambda__", "config": {"code": "4wEA"}}}},  # noqa: E501
     "a module's function": {"module": "os", "class_name": "function", "config": "system", "registered_name": "system"},
-    "a module's class": {"module": "subprocess", "class_name": "Popen", "config": {"args": ["touch", "/tmp/evil"]}},
+    "a module's class": {"module": "subprocess", "class_name": "Popen", "config": {"args": ["touch", "evil"]}},
     "get_file": {"module": "keras.utils", "class_name": "get_file", "config": {"origin": "http://127.0.0.1:9/x"}},
     "unsafe deserialization": {"module": "keras.config", "class_name": "function", "config": "enable_unsafe_deserialization"},  # noqa: E501
     "TorchModuleWrapper": {"class_name": "TorchModuleWrapper", "config": {"module": "gASVJAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}},  # noqa: E501
@@ -375,6 +375,6 @@ CODE_CONFIGS = {
     "JaxLayer": {"class_name": "JaxLayer", "config": {"call_fn": {"class_name": "__lambda__"}}},
     "registered class": {"class_name": "Custom", "registered_name": "pkg>Custom", "config": {}},
     "TFOpLambda": {"class_name": "TFOpLambda", "config": {"function": "io.read_file"}},
-    "yaml tag": {"class_name": "!!python/object/apply:os.system", "config": {"args": ["touch /tmp/evil"]}},
-    "a layer named as a path": {"class_name": "Dense", "config": {"name": "../../../tmp/evil"}},
+    "yaml tag": {"class_name": "!!python/object/apply:os.system", "config": {"args": ["touch evil"]}},
+    "a layer named as a path": {"class_name": "Dense", "config": {"name": "../../../evil"}},
 }  # fmt: skip

@@ -8,7 +8,7 @@ from prototorch import layers
 from prototorch.errors import DataError, ShapeError, UsageError
 
 WRONG = [
-    ("int32", [[1.7, 2]], r"whole numbers from -2147483648 to 2147483647; the value at \[0, 0\] is 1\.7"),
+    ("int32", [[1.7, 2]], r"integers from -2147483648 to 2147483647; the value at \[0, 0\] is 1\.7"),
     ("int32", [[1, 2**62]], r"the value at \[0, 1\] is 4611686018427387904, which would become 0"),
     ("int32", [[float("nan"), 1]], "is nan"),
     ("int32", np.array([[1.5, 2]]), r"is 1\.5"),

@@ -250,7 +250,7 @@ def test_the_match_itself_reads_nothing_and_tells_everything(tmp_path: Path):
     model.build()
     match = ReadWeights(pt.read_weights(_file(tmp_path, _state()))).names(model.net, model._weight_specs).lay_out()
     assert match.is_complete
-    assert set(match.loaded) == set(model.weights)
+    assert set(match.weight_names) == set(model.weights)
     for name, array in match.arrays():
         assert array.shape == model.weights[name].shape
 

@@ -56,7 +56,7 @@ class LaidOutWeights:
     has_stated_system: bool = False
 
     @property
-    def loaded(self) -> tuple[str, ...]:
+    def weight_names(self) -> tuple[str, ...]:
         """The names of the weights that are read from the file."""
         return tuple(name for assignment in self.assignments for name in assignment.ours)
 
@@ -82,7 +82,7 @@ class LaidOutWeights:
         """
         if not patterns:
             return self
-        names = [*self.loaded, *self.missing, *(m.name for m in self.mismatched)]
+        names = [*self.weight_names, *self.missing, *(m.name for m in self.mismatched)]
         check_patterns(patterns, names, "weight of the net")
         out = {name for name in names if includes(patterns, name)}
         assignments = []
@@ -108,7 +108,7 @@ class LaidOutWeights:
         """The report of these weights after they have been loaded."""
         expected = {m.name: (m.array, m.expected) for m in self.mismatched}
         return LoadReport(
-            self.loaded,
+            self.weight_names,
             self.missing,
             self.unexpected,
             tuple((m.name, m.shape, m.current) for m in self.mismatched),
@@ -137,13 +137,13 @@ class LaidOutWeights:
             reasons.append("skip_mismatch=True leaves these out")
         if self.rejected and not by_name:
             reasons.append("by_name=True loads without them")
-        if reasons and self.system != "prototorch" and not self.loaded:
+        if reasons and self.system != "prototorch" and not self.weight_names:
             reasons = []
         if self.unused_rules and not by_name:
             rules = ", ".join(f'map {{ from: "{r.from_}"  to: "{r.to}" }}' for r in self.unused_rules[:5])
             raise WeightsError(f"{path}: no name in the file is that of these rules: {rules}\n{report}")
         unfit = self.missing or self.unexpected or (self.mismatched and not skip_mismatch)
-        if not reasons and (self.loaded or not unfit):
+        if not reasons and (self.weight_names or not unfit):
             _check_axis_orders(self)
             return self.accept()
         option = f" ({', '.join(reasons)})" if reasons else ""
@@ -226,7 +226,7 @@ def _proposal_text(proposal: OrderMatch | None, match: LaidOutWeights) -> str:
 
 def _unused_blocks(match: LaidOutWeights) -> list[str]:
     """A sentence for each whole block of the file that is not used, where other parts of it are."""
-    if not match.unexpected or not match.loaded:
+    if not match.unexpected or not match.weight_names:
         return []
     unused = {split_name(name): name for name in match.unexpected}
     used = {split_name(name) for a in match.assignments for name in a.theirs}
