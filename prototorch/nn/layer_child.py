@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
-from weakref import WeakValueDictionary
 
 from prototorch.eager.layer_call import layer_state, weights_of
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 from prototorch.layers.base import Layer
-from prototorch.nn.module import Module
+from prototorch.nn.declared_child import DeclaredChild, child_of
 from prototorch.nn.module_tree import CHILD_WRAPPERS
-from prototorch.nn.state_dict import as_tensor_of_state
 
 __all__ = ["LayerChild"]
 
 
-class LayerChild(Module):
+class LayerChild(DeclaredChild):
     """The module of a layer. Its parameters and buffers are the layer's weights, from the layer's first call on, named
     by their paths (``kernel``, ``forward_layer.kernel``); its phase is the layer's. Other attributes are the layer's.
 
@@ -30,14 +28,6 @@ class LayerChild(Module):
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """The layer's outputs."""
         return self.layer(*inputs, **options)
-
-    @property
-    def _parameters(self) -> dict[str, Any]:  # type: ignore[override]
-        return self._weights(statistics=False)
-
-    @property
-    def _buffers(self) -> dict[str, Any]:  # type: ignore[override]
-        return self._weights(statistics=True)
 
     def _weights(self, statistics: bool) -> dict[str, Any]:
         statistics_names = layer_state(self.layer).statistics
@@ -52,23 +42,11 @@ class LayerChild(Module):
         weights = {**self._parameters, **self._buffers}
         return name in weights or not weights  # a layer that has not been called takes all
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
-        if weights_of(self.layer):
-            super()._load_from_state_dict(state_dict, prefix, *arguments)
-            return
-        for key in [k for k in state_dict if k.startswith(prefix)]:
-            value = as_tensor_of_state(state_dict[key])
-            if value is None:
-                arguments[-1].append(f"{key} is no tensor but a {type(state_dict[key]).__name__}")
-                continue
-            name = key[len(prefix) :].replace(".", "/")
-            state_dict.pending.append(lambda name=name, value=value: self._preset(name, value))
+    def _has_weights(self) -> bool:
+        return bool(weights_of(self.layer))
 
     def _preset(self, name: str, value: Tensor) -> None:
         layer_state(self.layer).preset_weights[name] = value.numpy().copy()
-
-    def _load_later(self, state_dict: Any, name: str, tensor: Any, value: Tensor, take: bool) -> None:
-        super()._load_later(state_dict, name, tensor, value, take=False)
 
     def _own_losses(self) -> list[Tensor]:
         return list(layer_state(self.layer).losses)
@@ -106,15 +84,9 @@ class LayerChild(Module):
         return repr(self.layer)
 
 
-_modules: WeakValueDictionary[int, LayerChild] = WeakValueDictionary()
-
-
 def layer_module(layer: Layer) -> LayerChild:
     """The module of a layer object, the same one each time."""
-    child = _modules.get(id(layer))
-    if child is None or child.layer is not layer:
-        child = _modules[id(layer)] = LayerChild(layer)
-    return child
+    return child_of(LayerChild, "layer", layer)
 
 
 def _rebuild(layer: Layer, weights: dict[str, Any], statistics: set[str], phase: bool) -> LayerChild:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any
-from weakref import WeakValueDictionary
 
 from prototorch.eager.layer_call import bound_tensor, layer_state
 from prototorch.eager.tensor import Tensor
@@ -12,9 +11,8 @@ from prototorch.errors import UsageError
 from prototorch.graph.trace import trace
 from prototorch.layers.weight_source import weight_source
 from prototorch.model.model import Model
-from prototorch.nn.module import Module
+from prototorch.nn.declared_child import DeclaredChild, child_of
 from prototorch.nn.module_tree import CHILD_WRAPPERS
-from prototorch.nn.state_dict import as_tensor_of_state
 from prototorch.train.trained_weights import with_trainable
 
 __all__ = ["ModelChild", "model_module"]
@@ -23,7 +21,7 @@ __all__ = ["ModelChild", "model_module"]
 WeightPlace = tuple[dict[str, Any], str]
 
 
-class ModelChild(Module):
+class ModelChild(DeclaredChild):
     """The module of a `pt.Model`. Its parameters and buffers are the model's weights, in the model's memory, named by
     layer and weight (``conv1.kernel``); what a step of an optimizer changes, `predict` and `save` of the model see.
     Other attributes and methods are the model's.
@@ -81,39 +79,21 @@ class ModelChild(Module):
         names = self._statistics() if places else frozenset()
         return {name: weights[key] for name, (weights, key) in places.items() if (name in names) == statistics}
 
-    @property
-    def _parameters(self) -> dict[str, Any]:  # type: ignore[override]
-        return self._weights(statistics=False)
-
-    @property
-    def _buffers(self) -> dict[str, Any]:  # type: ignore[override]
-        return self._weights(statistics=True)
-
     # ------------------------------------------------------------------ state
 
     def _knows(self, first: str, rest: str) -> bool:
         places = self.weight_places()
         return f"{first}.{rest}" in places or not places  # a model without weights yet takes all
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *arguments: Any) -> None:
+    def _has_weights(self) -> bool:
         if self.weight_places():
-            super()._load_from_state_dict(state_dict, prefix, *arguments)
-            return
+            return True
         if not getattr(self.model, "built", True):
             raise UsageError("a Sequential without an input has no weights yet: call it, or give it its Input first")
-        for key in [k for k in state_dict if k.startswith(prefix)]:
-            value = as_tensor_of_state(state_dict[key])
-            if value is None:
-                arguments[-1].append(f"{key} is no tensor but a {type(state_dict[key]).__name__}")
-                continue
-            name = key[len(prefix) :].replace(".", "/")
-            state_dict.pending.append(lambda name=name, value=value: self._preset(name, value))
+        return False
 
     def _preset(self, name: str, value: Tensor) -> None:
         self.model.variables.create(name, value.numpy().copy())
-
-    def _load_later(self, state_dict: Any, name: str, tensor: Any, value: Tensor, take: bool) -> None:
-        super()._load_later(state_dict, name, tensor, value, take=False)
 
     # ------------------------------------------------------------------ the rest of a module
 
@@ -163,15 +143,9 @@ class ModelChild(Module):
         return repr(self.model)
 
 
-_modules: WeakValueDictionary[int, ModelChild] = WeakValueDictionary()
-
-
 def model_module(model: Model) -> ModelChild:
     """The module of a model, the same one each time."""
-    module = _modules.get(id(model))
-    if module is None or module.model is not model:
-        module = _modules[id(model)] = ModelChild(model)
-    return module
+    return child_of(ModelChild, "model", model)
 
 
 def _rebuild(model: Model, phase: bool) -> ModelChild:

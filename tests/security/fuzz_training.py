@@ -52,7 +52,8 @@ class Effects:
     def _is_inside(self, path: str) -> bool:
         self.is_active = False
         try:
-            return (os.path.realpath(path) + os.sep).startswith(self.root + os.sep) or path == os.devnull
+            is_bytecode = "__pycache__" in path.split(os.sep)  # of a module that is imported for the first time
+            return (os.path.realpath(path) + os.sep).startswith(self.root + os.sep) or path == os.devnull or is_bytecode
         finally:
             self.is_active = True
 
