@@ -24,7 +24,8 @@ from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.tensor import Tensor
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError, UsageError
-from prototorch.interop.readers.torch_container import make_weight_file
+from prototorch.interop.readers.torch_container import TorchArchive, make_weight_file
+from prototorch.interop.readers.torch_legacy import is_legacy, open_legacy
 from prototorch.interop.readers.torch_objects import TensorRef, TorchDType
 from prototorch.interop.readers.torch_zip import open_archive
 from prototorch.interop.writers import safetensors_file
@@ -132,29 +133,31 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
     def make(array: Any) -> Tensor:  # bfloat16 is read as float32
         return interpreter.constant(np.array(array.read()).astype(np.dtype(str(as_dtype(array.dtype))), copy=False))
 
-    if isinstance(file, MappedFile):
-        if not _starts_as_zip(file):
+    archive = _open_archive(file)
+    if archive is None:
+        if isinstance(file, MappedFile):
             raise ModelFileError(f"{file.path}: is no file of torch.save; other formats are read by their path")
-    elif not _is_torch_zip(file):
         return {name: make(array) for name, array in read_weights(file).arrays.items()}
-    archive = open_archive(file)
     refs: dict[int, TensorRef] = {}
     _collect(archive.value, refs)
     numbers = {key: str(i) for i, key in enumerate(refs)}
     arrays: Any = {}
     if refs:
         flat = {numbers[key]: ref for key, ref in refs.items()}
-        arrays = make_weight_file(archive.file, "PyTorch zip", flat, archive.byteorder, archive.locate).arrays
+        arrays = make_weight_file(archive.file, "PyTorch", flat, archive.byteorder, archive.locate).arrays
     tensors = {key: make(arrays[number]) for key, number in numbers.items()}
     return _from_archive(archive.value, tensors, {}, archive.file.path)
 
 
-def _starts_as_zip(file: MappedFile) -> bool:
-    return file.read(0, min(4, file.size), "the signature") == b"PK\x03\x04"
-
-
-def _is_torch_zip(path: str) -> bool:
-    return _starts_as_zip(MappedFile(path)) and os.path.splitext(path)[1].lower() not in (".npz", ".keras")
+def _open_archive(file: str | MappedFile) -> TorchArchive | None:
+    """A file of ``torch.save`` in one of its two containers; None for other formats."""
+    mapped = file if isinstance(file, MappedFile) else MappedFile(file)
+    head = mapped.read(0, min(40, mapped.size), "the signature")
+    if is_legacy(head):
+        return open_legacy(mapped)
+    if not head.startswith(b"PK\x03\x04") or os.path.splitext(mapped.path)[1].lower() in (".npz", ".keras"):
+        return None
+    return open_archive(mapped)
 
 
 def _collect(value: Any, refs: dict[int, TensorRef]) -> None:

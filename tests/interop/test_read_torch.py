@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import pickle
+import time
 import zipfile
 from pathlib import Path
 
@@ -160,6 +161,43 @@ def test_the_weights_in_a_training_checkpoint_are_found(save, wrapper):
     assert file.skipped["ema"] == "other tensors"
     assert file.skipped["epoch"] == "a number"
     assert file.skipped["arch"] == "a text"
+
+
+def test_ten_thousand_tensors_with_the_state_of_adam_are_read(save):
+    """1.2 million opcodes, which the 40,000 storages of the file account for."""
+    parameters = [torch.nn.Parameter(torch.full((2,), float(k))) for k in range(10_000)]
+    optimizer = torch.optim.Adam(parameters)
+    for parameter in parameters:
+        parameter.grad = torch.ones(2)
+    optimizer.step()
+    state = {f"layer{k}.weight": parameter.data for k, parameter in enumerate(parameters)}
+    path = save({"model": state, "optimizer": optimizer.state_dict()})
+    file = pt.read_weights(path)
+    assert len(file.arrays) == 10_000
+    for name in ("layer0.weight", "layer9999.weight"):
+        np.testing.assert_array_equal(file[name], state[name].numpy())
+    assert file.skipped["optimizer"] == "the optimizer's state"
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("storages", [0, 1, 1000])
+def test_opcodes_that_the_storages_of_a_file_do_not_account_for_are_refused(tmp_path, container, storages):
+    """Two million opcodes beside some storages. Storages that only the pickle names account for nothing."""
+    text = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x05\x00\x00\x00%05dX\x03\x00\x00\x00cpuK\xfftQ0"
+    named = b"".join(text % k for k in range(20_000))
+    pickled = b"\x80\x02" + named + b"}0" * 1_000_000 + b"}."
+    path = tmp_path / "w.pt"
+    if CONTAINERS[container]:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("w/data.pkl", pickled)
+            for k in range(storages):
+                archive.writestr(f"w/data/{k:05}", bytes(1020))
+    else:
+        legacy_file(path, pickled, [(f"{k:05}", np.zeros(255, "<f4")) for k in range(storages)])
+    start = time.process_time()
+    with pytest.raises(ModelFileError, match="more than 200,000 opcodes, and 100 for each storage that is in the file"):
+        pt.read_weights(path)
+    assert time.process_time() - start < 1
 
 
 def test_several_nets_in_one_file_keep_their_keys(save):

@@ -1,5 +1,6 @@
 """`pt.save` and `pt.load`: state dictionaries and checkpoints in PyTorch's own files, both ways, without code."""
 
+import io
 import pickle
 from collections import OrderedDict
 
@@ -53,11 +54,13 @@ def test_checkpoints_keep_their_structure(tmp_path):
         assert loaded["half"].dtype == lib.bfloat16
         assert loaded["count"].item() == 5
     theirs = {**CHECKPOINT, "model": {"w": torch.tensor([[1.0, 2.0]]).T}, "dtype": torch.float32}
-    torch.save(theirs, tmp_path / "d.pt")
-    loaded = pt.load(tmp_path / "d.pt")
-    assert {k: v for k, v in loaded.items() if k in CHECKPOINT} == CHECKPOINT
-    assert loaded["model"]["w"].tolist() == [[1.0], [2.0]]
-    assert loaded["dtype"] == pt.float32
+    for is_zip in (True, False):
+        torch.save(theirs, tmp_path / "d.pt", _use_new_zipfile_serialization=is_zip)
+        for source in (tmp_path / "d.pt", io.BytesIO((tmp_path / "d.pt").read_bytes())):
+            loaded = pt.load(source)
+            assert {k: v for k, v in loaded.items() if k in CHECKPOINT} == CHECKPOINT
+            assert loaded["model"]["w"].tolist() == [[1.0], [2.0]]
+            assert loaded["dtype"] == pt.float32
 
 
 def test_a_tensor_alone_and_loaded_tensors_can_be_changed(tmp_path):

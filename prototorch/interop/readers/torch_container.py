@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from prototorch.interop.readers.torch_state_dict import find_state_dict
 from prototorch.model.loading.read.file_format import check_weight_name
 from prototorch.model.loading.weight_file import StoredArray, WeightFile, check_sharing
 
-__all__ = ["ByteOrder", "StorageBytes", "load_pickle", "make_weight_file"]
+__all__ = ["ByteOrder", "StorageBytes", "TorchArchive", "load_pickle", "make_weight_file"]
 
 ByteOrder = Literal["<", ">"]
 
@@ -33,12 +33,35 @@ class StorageBytes:
     check: Callable[[], None] = lambda: None
 
 
-def load_pickle(file: MappedFile, data: memoryview, position: int, storages: dict[str, StorageRef]) -> tuple[Any, int]:
+class TorchArchive(NamedTuple):
+    """An open container: the value of its pickle, with `TensorRef` for tensors, and where the storages are."""
+
+    file: MappedFile
+    value: Any
+    byteorder: ByteOrder
+    locate: Callable[[str], StorageBytes]
+
+
+def load_pickle(
+    file: MappedFile,
+    data: memoryview,
+    position: int,
+    storages: dict[str, StorageRef],
+    is_stored: Callable[[StorageRef], bool] = lambda _: False,
+) -> tuple[Any, int]:
     """The value of a pickle and the position behind it; the storages that it refers to are added to ``storages``.
 
+    is_stored: whether the file has room for a storage that has not occurred before; each one accounts for opcodes.
     Raises ModelFileError; a foreign name is quoted.
     """
-    refer = partial(_find_storage, storages=storages)
+
+    def refer(value: Any) -> StorageRef:
+        count = len(storages)
+        storage = _find_storage(value, storages)
+        if len(storages) > count and is_stored(storages[storage.key]):
+            machine.count_storage()
+        return storage
+
     machine = PickleMachine(data, position, resolve_name, reduce_object, refer)
     try:
         return machine.load(), machine.position

@@ -7,25 +7,28 @@ from typing import Any
 
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.errors import ModelFileError
-from prototorch.interop.element_types import is_known_dtype, stored_dtype
-from prototorch.interop.readers.torch_container import StorageBytes, load_pickle, make_weight_file
+from prototorch.interop.element_types import is_known_dtype
+from prototorch.interop.readers.torch_container import StorageBytes, TorchArchive, load_pickle, make_weight_file
 from prototorch.interop.readers.torch_objects import StorageRef
-from prototorch.model.loading.read.file_format import Format, UnknownFile
+from prototorch.model.loading.read.file_format import Format
 from prototorch.model.loading.weight_file import WeightFile
 
-__all__ = ["FORMAT"]
+__all__ = ["FORMAT", "is_legacy", "open_legacy"]
 
 _MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
 _PROTOCOL_VERSION = 1001
 
 
-def _recognize(file: UnknownFile) -> bool:
+def is_legacy(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is a legacy container."""
     magic = _MAGIC_NUMBER.to_bytes(10, "little")
-    return magic in file.head[:40] or str(_MAGIC_NUMBER).encode() in file.head[:40]
+    return magic in head[:40] or str(_MAGIC_NUMBER).encode() in head[:40]
 
 
-def _open(path: str) -> WeightFile:
-    file = MappedFile(path)
+def open_legacy(path: str | MappedFile) -> TorchArchive:
+    """Read the pickles of a legacy container, by its path or mapped. Raises ModelFileError for what is none, and for
+    names with which code would have to be run."""
+    file = path if isinstance(path, MappedFile) else MappedFile(path)
     storages: dict[str, StorageRef] = {}
     magic, position = load_pickle(file, file.data, 0, {})
     version, position = load_pickle(file, file.data, position, {})
@@ -33,7 +36,15 @@ def _open(path: str) -> WeightFile:
         version_text = str(version)[:40] if type(version) is int else "none"
         raise ModelFileError(f"{file.path}: expected protocol version {_PROTOCOL_VERSION}, got {version_text}")
     _, position = load_pickle(file, file.data, position, {})
-    value, position = load_pickle(file, file.data, position, storages)
+    free = file.size - position
+
+    def is_stored(storage: StorageRef) -> bool:
+        """Whether this storage and all before it can be in the file, each with its number of elements."""
+        nonlocal free
+        free -= 8 + storage.size
+        return free >= 0
+
+    value, position = load_pickle(file, file.data, position, storages, is_stored)
     keys, position = load_pickle(file, file.data, position, {})
     located = _locate_storages(file, keys, position, storages)
 
@@ -42,7 +53,12 @@ def _open(path: str) -> WeightFile:
             raise ModelFileError(f"{file.path}: the bytes of storage {key[:40]!r} are missing")
         return located[key]
 
-    return make_weight_file(file, FORMAT.name, value, "<", locate)
+    return TorchArchive(file, value, "<", locate)
+
+
+def _open(path: str) -> WeightFile:
+    archive = open_legacy(path)
+    return make_weight_file(archive.file, FORMAT.name, archive.value, archive.byteorder, archive.locate)
 
 
 def _locate_storages(
@@ -63,7 +79,7 @@ def _locate_storages(
             raise ModelFileError(
                 f"{file.path}: damaged: storage {key[:40]!r} has {count:,} elements, expected {storage.count:,}"
             )
-        size = count * stored_dtype(storage.dtype).itemsize
+        size = storage.size
         file.check_range(position + 8, size, f"storage {key[:40]!r}")
         located[key] = StorageBytes(position + 8, size)
         position += 8 + size
@@ -72,4 +88,4 @@ def _locate_storages(
     return located
 
 
-FORMAT = Format("PyTorch legacy", _recognize, _open, (".pt", ".pth"))
+FORMAT = Format("PyTorch legacy", lambda file: is_legacy(file.head), _open, (".pt", ".pth"))

@@ -39,6 +39,11 @@ class StorageRef:
     count: int
     start: int = 0
 
+    @property
+    def size(self) -> int:
+        """Of its elements in the file, in bytes; 1 for each of a type that is not read."""
+        return self.count * (stored_dtype(self.dtype).itemsize if is_known_dtype(self.dtype) else 1)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorRef:

@@ -3,7 +3,7 @@
 It is an interpreter of pickle's opcodes (Lib/pickletools.py describes them) of its own, since the module ``pickle``
 imports and calls what a file names. Here a name in a file (``GLOBAL``) is only looked up in `torch_objects`; every
 other name is an error that quotes it. Nothing is imported or called, nothing is hashed that a file could make collide,
-and a file's opcodes, texts and integers are bounded.
+and a file's opcodes, texts and integers are bounded: the opcodes by the number of storages whose bytes are in the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 __all__ = ["ForeignNameError", "PickleError", "PickleMachine", "add_pairs"]
 
-MAX_OPCODES = 200_000  # about 60 for a tensor
+MAX_OPCODES = 200_000  # beside those that the file's storages account for
+OPCODES_OF_STORAGE = 100  # a tensor of its own takes 30 to 50, its place in an optimizer's group some more
 MAX_INTEGER_BYTES = 64
 MAX_TEXT_BYTES = 64 << 20  # of all texts of a pickle
 _HIGHEST_PROTOCOL = 5
@@ -55,6 +56,10 @@ class PickleMachine:
         self._memo: dict[int, Any] = {}
         self._budget, self._text_budget = MAX_OPCODES, MAX_TEXT_BYTES
 
+    def count_storage(self) -> None:
+        """A storage whose bytes are in the file occurs for the first time: the pickle may be longer by its opcodes."""
+        self._budget += OPCODES_OF_STORAGE
+
     def load(self) -> Any:
         """The value of the pickle."""
         handlers, data, size = _HANDLERS, self.data, len(self.data)
@@ -66,8 +71,8 @@ class PickleMachine:
             self._budget -= 1
             if self._budget < 0:
                 raise PickleError(
-                    f"the pickle has more than {MAX_OPCODES:,} opcodes; save the state_dict of the model alone, or as "
-                    "safetensors"
+                    f"the pickle has more than {MAX_OPCODES:,} opcodes, and {OPCODES_OF_STORAGE} for each storage "
+                    "that is in the file; save the state_dict of the model alone, or as safetensors"
                 )
             if code == 0x2E:  # STOP
                 break

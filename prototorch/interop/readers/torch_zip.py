@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NamedTuple
 
 from prototorch.engine.storage.mapped_file import MappedFile
 from prototorch.engine.storage.zip_members import ZipMember, check_crc, read_member, zip_members
 from prototorch.errors import ModelFileError
-from prototorch.interop.readers.torch_container import ByteOrder, StorageBytes, load_pickle, make_weight_file
+from prototorch.interop.readers.torch_container import (
+    ByteOrder,
+    StorageBytes,
+    TorchArchive,
+    load_pickle,
+    make_weight_file,
+)
+from prototorch.interop.readers.torch_objects import StorageRef
 from prototorch.model.loading.read.file_format import Format, UnknownFile
 from prototorch.model.loading.weight_file import WeightFile
 
-__all__ = ["FORMAT", "TorchArchive", "open_archive"]
+__all__ = ["FORMAT", "open_archive"]
 
 MAX_PICKLE_BYTES = 256 << 20
 
 
 def _recognize(file: UnknownFile) -> bool:
     return file.is_zip and file.has_member("data.pkl")
-
-
-class TorchArchive(NamedTuple):
-    """An open container: the value of its pickle, with `TensorRef` for tensors, and where the storages are."""
-
-    file: MappedFile
-    value: Any
-    byteorder: ByteOrder
-    locate: Callable[[str], StorageBytes]
 
 
 def open_archive(path: str | MappedFile) -> TorchArchive:
@@ -47,7 +43,12 @@ def open_archive(path: str | MappedFile) -> TorchArchive:
         )
     order = _byteorder(file, members.get(f"{prefix}byteorder"))
     data = memoryview(read_member(file, members[pickles[0]], MAX_PICKLE_BYTES))
-    value, _ = load_pickle(file, data, 0, {})
+
+    def is_stored(storage: StorageRef) -> bool:
+        member = members.get(f"{prefix}data/{storage.key}")
+        return member is not None and member.size >= storage.size
+
+    value, _ = load_pickle(file, data, 0, {}, is_stored)
 
     @cache
     def locate(key: str) -> StorageBytes:
