@@ -23,7 +23,7 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.engine",),
     ("prototorch.data.safe_io",),
     ("prototorch.data.read_limits", "prototorch.data.fingerprint", "prototorch.data.columns",
-     "prototorch.data.shuffling"),
+     "prototorch.data.shuffling", "prototorch.data.table_columns"),
     ("prototorch.data.dataset",),
     ("prototorch.data.token_dataset",),
     ("prototorch.tokenization",),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
 from prototorch.data.safe_io import printable_path, read_head, read_lines
+from prototorch.data.table_columns import TableColumns
 from prototorch.errors import DataError, did_you_mean
 
 __all__ = ["column_index", "first_row", "read_csv", "read_rows"]
@@ -27,6 +28,7 @@ def read_csv(
     classes: Sequence[str] = (),
     features: Sequence[str | int] = (),
     name: str = "",
+    groups: TableColumns | None = None,
 ) -> ArrayDataset:
     """Read a table of numbers: columns ``x`` (float32 [features]) and the target.
 
@@ -36,6 +38,8 @@ def read_csv(
             (an empty list) a table without a target.
         classes: class names in label order, for a target of text; default: the distinct values, sorted.
         features: the columns that the model reads; default: all except the target.
+        groups: the columns of each of several inputs, which replace ``x``, and of several targets, which replace that
+            of ``label``.
 
     The first line is a header if none of its fields is a number and the next line has a number, or if a column is given
     by name. A target of integers has dtype int64, of text int64 with class names, otherwise float32.
@@ -48,7 +52,7 @@ def read_csv(
     labels = [label] if isinstance(label, str | int) else list(label)
     if len(rows) == 1 and not any(is_number(cell) for cell in rows[0]):
         raise DataError(f"{name}: has no rows: its one line has no numbers (a header?)")
-    header = _find_header(rows, any(isinstance(c, str) for c in [*labels, *features]))
+    header = _find_header(rows, groups is not None or any(isinstance(c, str) for c in [*labels, *features]))
     if header is not None:
         rows, lines = rows[1:], lines[1:]
     if not rows:
@@ -59,37 +63,53 @@ def read_csv(
             raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
     names = header or [str(i) for i in range(width)]
     is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
-    targets = [column_index(c, names, name, is_table) for c in labels]
-    inputs = [column_index(c, names, name, is_table) for c in features] or [i for i in range(width) if i not in targets]
-    if not inputs:
+    table = groups or TableColumns()
+    by_target = _find_columns(table.outputs, names, name, is_table)
+    if not by_target and labels:
+        targets = [column_index(c, names, name, is_table) for c in labels]
+        by_target = {names[targets[0]] if header and len(targets) == 1 else "y": targets}
+    used = {i for columns in by_target.values() for i in columns}
+    by_input = _find_columns(table.inputs, names, name, is_table)
+    if not by_input:
+        inputs = [column_index(c, names, name, is_table) for c in features]
+        by_input = {"x": inputs or [i for i in range(width) if i not in used]}
+    if not all(by_input.values()):
         raise DataError(f"{name}: has no columns except the target")
     titles = names if is_table else [str(i) for i in range(width)]
-    x = np.empty((len(rows), len(inputs)), np.float32)
-    for at, column in enumerate(inputs):
-        x[:, at] = _parse_column(rows, lines, column, titles, name)
-    if not targets:
-        dataset = ArrayDataset({"x": x}, ["x"], [], name=name)
-        dataset.feature_names = tuple(header[i] for i in inputs) if header is not None else ()
-        return dataset
-    target_name = names[targets[0]] if header and len(targets) == 1 else "y"
-    if target_name == "x":
-        target_name = "y"
-    y, class_names = _parse_target(rows, lines, targets, titles, classes, name)
+    arrays = {}
+    for one, columns in by_input.items():
+        arrays[one] = np.empty((len(rows), len(columns)), np.float32)
+        for at, column in enumerate(columns):
+            arrays[one][:, at] = _parse_column(rows, lines, column, titles, name)
+    target_names, class_names = [], {}
+    for one, columns in by_target.items():
+        target = one if one not in arrays else "y" if one == "x" else f"{one}_target"
+        arrays[target], words = _parse_target(rows, lines, columns, titles, classes, name)
+        target_names.append(target)
+        class_names.update({target: words} if words else {})
     origins = f"{name}, line {{}}"
     is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
     dataset = ArrayDataset(
-        {"x": x, target_name: y},
-        ["x"],
-        [target_name],
-        classes={target_name: class_names} if class_names else {},
+        arrays,
+        list(by_input),
+        target_names,
+        classes=class_names,
         name=name,
         origins=origins if is_regular else f"{name}, row {{}}",
         first_row=lines[0] if is_regular else 1,
     )
     if header is not None and len(set(header)) == len(header):
-        dataset.feature_names = tuple(header[i] for i in inputs)
-        dataset.target_names = tuple(header[i] for i in targets)
+        feature_names = () if table.inputs else tuple(header[i] for i in by_input["x"])
+        label_names = () if table.outputs else tuple(header[i] for columns in by_target.values() for i in columns)
+        dataset.table_columns = TableColumns(feature_names, label_names, table.inputs, table.outputs)
     return dataset
+
+
+def _find_columns(
+    groups: Mapping[str, Sequence[str]], names: list[str], name: str, is_table: bool
+) -> dict[str, list[int]]:
+    """The indices of the columns of each input or target."""
+    return {one: [column_index(c, names, name, is_table) for c in columns] for one, columns in groups.items()}
 
 
 def read_rows(

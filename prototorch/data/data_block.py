@@ -11,6 +11,7 @@ from prototorch.data.image_io import ImageReader
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextFormat, TextInput, TextKind
 from prototorch.errors import DataError
 from prototorch.schema import Block, Choice, Ints, example, field
@@ -103,6 +104,7 @@ class Data(Block):
         texts: Sequence[TextInput] = (),
         learn: bool = False,
         kind: TextKind | None = None,
+        groups: TableColumns | None = None,
     ) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
@@ -112,6 +114,7 @@ class Data(Block):
             limits: on the files that are read, for a block of a saved model.
             texts: the inputs of a model that reads texts; learn: whether their tokenizers learn a vocabulary; kind: the
                 kind of a file that does not tell.
+            groups: the columns of a table for each of several inputs and targets.
 
         Raises:
             DataError, ResourceError, UsageError: as `open_source`.
@@ -123,7 +126,15 @@ class Data(Block):
             )
         text = TextFormat(self.text, tuple(texts), self.stride, learn, kind) if texts else None
         options = SourceOptions(
-            self.label, self.features, self.classes, self._reader(shape), self.folder, limits, self.text_folder, text
+            self.label,
+            self.features,
+            self.classes,
+            self._reader(shape),
+            self.folder,
+            limits,
+            self.text_folder,
+            text,
+            groups,
         )
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
@@ -139,9 +150,10 @@ class Data(Block):
         texts: Sequence[TextInput] = (),
         learn: bool = False,
         kind: TextKind | None = None,
+        groups: TableColumns | None = None,
     ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape, seed, limits, texts, learn, kind)
+        splits = self.open_splits(shape, seed, limits, texts, learn, kind, groups)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 

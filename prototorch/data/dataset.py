@@ -12,6 +12,7 @@ import numpy as np
 from prototorch.data.columns import as_column, as_slice, check_equal_lengths, dtype_name, gather
 from prototorch.data.fingerprint import update_with_array
 from prototorch.data.shuffling import permutation
+from prototorch.data.table_columns import TableColumns
 from prototorch.errors import DataError, did_you_mean
 from prototorch.spec import Spec
 
@@ -39,7 +40,7 @@ class Dataset(ABC):
     weight: the column of sample weights, or None.
     classes: target column -> class names, where they are known; the index in the tuple is the label.
     name: for messages.
-    feature_names, target_names: the columns of a table that form the input and the target, where they have names.
+    table_columns: the names of the columns of a table that form the inputs and the targets, where they have names.
     sorted_by_class: whether samples of a class are adjacent, so that the last n of them are a biased choice.
     is_cheap: whether reading only copies memory, which does not justify a thread for small batches.
     grain_size: the number of samples from which a separate thread is worthwhile; None if a batch must be read whole.
@@ -52,8 +53,7 @@ class Dataset(ABC):
     targets: tuple[str, ...]
     weight: str | None = None
     classes: Mapping[str, tuple[str, ...]] = {}
-    feature_names: tuple[str, ...] = ()
-    target_names: tuple[str, ...] = ()
+    table_columns: TableColumns = TableColumns()
     sorted_by_class: bool = False
     is_cheap: bool = False
     grain_size: int | None = None
@@ -337,7 +337,7 @@ class Subset(Dataset):
             dataset.targets,
         )
         self.weight, self.classes, self.sorted_by_class = dataset.weight, dataset.classes, dataset.sorted_by_class
-        self.feature_names, self.target_names = dataset.feature_names, dataset.target_names
+        self.table_columns = dataset.table_columns
         self.is_cheap, self.grain_size, self.max_threads = dataset.is_cheap, dataset.grain_size, dataset.max_threads
 
     def __len__(self) -> int:

@@ -1,6 +1,7 @@
 """Tables of other libraries (pandas, polars): their columns by name. None of these libraries is imported.
 
-A table is recognised by what they all have: ``columns``, a column by its name, and ``__dataframe__`` or ``to_numpy``.
+A table is recognised by what they all have: ``columns``, a column by its name, and ``__dataframe__`` or ``to_numpy``. A
+dict of columns in the place of an array is a table as well.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import numpy as np
 
 from prototorch.data.checks import DataWarning
 from prototorch.data.columns import as_column
-from prototorch.data.pipeline.signature import ModelSignature
+from prototorch.data.pipeline.signature import ModelSignature, Shape
 from prototorch.data.table_columns import TableColumns
 from prototorch.errors import DataError, did_you_mean, warn_user
 
-__all__ = ["FrameReader", "holds_frame", "is_frame", "read_frames"]
+__all__ = ["FrameReader", "holds_frame", "is_frame", "match_columns", "read_frames"]
 
 MAX_LISTED = 12  # names in a message
 
@@ -29,9 +30,8 @@ def is_frame(x: Any) -> bool:
 
 
 def holds_frame(x: Any, names: Sequence[str]) -> bool:
-    """Whether x is a table, or a list or dict whose only value, that of the one input or output, is a table. names: of
-    all inputs or outputs."""
-    return is_frame(_only_value(x, names))
+    """Whether x is a table, or a list or dict that holds one for an input or output. names: of all of them."""
+    return _whole_table(x, names) is not None or any(map(_is_table, _by_name(x, names).values()))
 
 
 class FrameReader:
@@ -45,9 +45,9 @@ class FrameReader:
     def read(self, x: Any, y: Any, name: str) -> tuple[Any, Any, TableColumns]:
         """As `read_frames`. name: of the batch, for messages."""
         x, y, table = read_frames(x, y, self._signature, name, warns=self._warns)
-        if table.features:
+        if not table.is_empty:
             self._warns = False
-            if not self._signature.table.features:
+            if self._signature.table.is_empty:
                 self._signature = replace(self._signature, table=table)
         return x, y, table
 
@@ -57,72 +57,187 @@ def read_frames(
 ) -> tuple[Any, Any, TableColumns]:
     """x and y of `Model.fit` with arrays in the place of tables, and the names of the columns that these consist of.
 
-    A table is x itself, or the value of the one input in a list or a dict; y likewise. One input of features is the
-    columns that the model was trained on, in its order, or else all but the targets; several inputs are the columns of
-    their names. Where y is None, targets are columns of x: those that the losses or outputs name, or that the model was
-    trained on. name: of the data, for messages. warns: whether columns that are not read are a DataWarning. Raises
-    DataError for columns that are missing, with their names.
+    A table is x itself, or the value of an input in a list or a dict; y likewise. An input that has a table is the
+    columns that the model was trained on, in its order, or else all but the targets; several inputs of one table are
+    the columns that they were trained on, or those of their names. Where y is None, targets are columns of x: those
+    that the model was trained on, or that the losses or outputs name. name: of the data, for messages. warns: whether
+    columns that are not read are a DataWarning. Raises DataError for columns that are missing, with their names.
     """
-    table, outputs = signature.table, signature.outputs if signature.learned else ()
-    if holds_frame(x, tuple(signature.inputs)):
-        x = _only_value(x, tuple(signature.inputs))
-    if holds_frame(y, signature.outputs):
-        y = _only_value(y, signature.outputs)
-    features: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    if is_frame(x):
-        names = _column_names(x, name)
-        if y is None and names:
-            candidates = (table.labels, outputs) if outputs else ()
-            labels = next((c for c in candidates if c and set(c) <= set(names)), ())
-            y = _by_output(x, outputs) if labels and labels == outputs else _select(x, labels, name)
-        if names:
-            x, features = _read_inputs(x, signature, labels, name, warns)
-        else:
-            x = _array(x)
-    if is_frame(y):
-        names = _column_names(y, name)
-        if outputs and set(outputs) <= set(names):
-            y, labels = _by_output(y, outputs), outputs
-        elif names:
-            labels = names
-            if len(table.labels) > 1:
-                labels = _trained_columns(table.labels, names, name)
-            y = _select(y, labels, name)
-        else:
-            y = _array(y)
-    elif features and not labels and isinstance(getattr(y, "name", None), str):
-        labels = (y.name,)
-    return x, y, TableColumns(features, labels if features else ())
+    inputs, outputs = tuple(signature.inputs), signature.outputs
+    table, columns = _whole_table(x, inputs, allows_dict=not signature.text_names), TableColumns()
+    if table is not None and not _column_names(table, name):
+        x, table = _array(table), None
+    if table is not None:
+        targets = _target_columns(_column_names(table, name), signature) if y is None else {}
+        y = _groups(table, targets, name) if targets else y
+        x, columns = _read_inputs(table, signature, [c for group in targets.values() for c in group], name, warns)
+        columns = _with_targets(columns, targets, outputs)
+    elif len(inputs) > 1:
+        x, groups = _read_each(x, inputs, signature, signature.table.inputs, name, warns)
+        columns = TableColumns(inputs=groups)
+    table = _whole_table(y, outputs)
+    if table is not None:
+        y, targets = _read_targets(table, signature, name)
+        columns = _with_targets(columns, targets, outputs)
+    elif len(outputs) > 1 and not columns.outputs:
+        y, groups = _read_each(y, outputs, signature, signature.table.outputs, name, warns)
+        columns = replace(columns, outputs=groups)
+    elif columns.has_features and not columns.labels and isinstance(getattr(y, "name", None), str):
+        columns = replace(columns, labels=(y.name,))
+    return x, y, columns if columns.has_features or columns.outputs else TableColumns()
+
+
+def match_columns(names: Sequence[str], signature: ModelSignature, name: str) -> TableColumns:
+    """The columns of a table for each of several inputs: those that the model was trained on, or that of its name; and
+    those of several outputs, where the table has them all. names: of its columns; name: of the table, for messages.
+
+    Raises DataError for the column of an input that is missing.
+    """
+    inputs: dict[str, tuple[str, ...]] = {}
+    for one in signature.inputs if len(signature.inputs) > 1 else ():
+        if one in signature.table.inputs:
+            inputs[one] = _trained_columns(signature.table.inputs[one], names, name)
+        elif one in names:
+            inputs[one] = (one,)
+    missing = [one for one in signature.inputs if one not in inputs] if len(signature.inputs) > 1 else []
+    if missing:
+        raise DataError(
+            f"{name}: has no column {missing[0]!r}{_count_others(missing)}, which is an input of the model; it has "
+            f"{_listing(names)}.{did_you_mean(missing[0], names)}"
+        )
+    return TableColumns(inputs=inputs, outputs=_target_columns(names, signature) if len(signature.outputs) > 1 else {})
+
+
+def _target_columns(names: Sequence[str], signature: ModelSignature) -> dict[str, tuple[str, ...]]:
+    """The columns of a table that each target consists of: those that the model was trained on, or else that of its
+    name; empty where the table does not have them all."""
+    outputs, table = signature.outputs if signature.learned else (), signature.table
+    recorded = {outputs[0]: table.labels} if len(outputs) == 1 and table.labels else table.outputs
+    for groups in (recorded, {one: (one,) for one in outputs}):
+        if outputs and all(one in groups and set(groups[one]) <= set(names) for one in outputs):
+            return {one: tuple(groups[one]) for one in outputs}
+    return {}
+
+
+def _with_targets(
+    columns: TableColumns, targets: Mapping[str, tuple[str, ...]], outputs: Sequence[str]
+) -> TableColumns:
+    """The names with those of the columns of one or several targets."""
+    if len(outputs) > 1:
+        return replace(columns, outputs=targets) if targets else columns
+    return replace(columns, labels=next(iter(targets.values()))) if targets else columns
 
 
 def _read_inputs(
     frame: Any, signature: ModelSignature, labels: Sequence[str], name: str, warns: bool
-) -> tuple[Any, tuple[str, ...]]:
-    """The inputs of a table, and the columns of the one that consists of several."""
-    names = _column_names(frame, name)
+) -> tuple[Any, TableColumns]:
+    """The inputs of a table, and the names of the columns that they consist of."""
+    names, table = _column_names(frame, name), signature.table
     if len(signature.inputs) > 1:
-        missing = [one for one in signature.inputs if one not in names]
-        if missing:
-            raise DataError(
-                f"{name}: has no column {missing[0]!r}{_count_others(missing)}, which is an input of the model; it has "
-                f"{_listing(names)}.{did_you_mean(missing[0], names)}"
-            )
-        columns = {one: _values(frame, one) for one in signature.inputs}
-        return {one: c[:, None] if signature.inputs[one] == (1,) else c for one, c in columns.items()}, ()
-    features = _feature_columns(frame, signature.table, labels, name, warns)
-    if signature.text_names:
-        return (_values(frame, features[0]), features) if len(features) == 1 else (_array(frame), ())
-    if len(signature.input_shape or ()) == 1:
-        return _stack(frame, features, name), features
-    return _array(frame), ()
+        groups = match_columns(names, signature, name).inputs
+        if table.inputs and warns:
+            _note_unread(names, [c for group in groups.values() for c in group], labels, table, name)
+        return _groups(frame, groups, name, signature.inputs), TableColumns(inputs=groups if table.inputs else {})
+    features = table.features or tuple(word for word in names if word not in labels)
+    if table.features:
+        _trained_columns(features, names, name)
+        if warns:
+            _note_unread(names, features, labels, table, name)
+    if signature.text_names and len(features) != 1:
+        return _array(frame), TableColumns()
+    return _group(frame, features, name, None if signature.text_names else (None,)), TableColumns(features)
 
 
-def _only_value(x: Any, names: Sequence[str]) -> Any:
-    """The value of the only name in a list or a dict; x where there are more names, or other ones."""
-    if len(names) == 1 and isinstance(x, Mapping) and len(x) == 1:
-        x = x.get(names[0], x)
-    return x[0] if len(names) == 1 and isinstance(x, list | tuple) and len(x) == 1 else x
+def _read_targets(frame: Any, signature: ModelSignature, name: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
+    """The targets of a table y, and the names of their columns."""
+    names, table = _column_names(frame, name), signature.table
+    targets = _target_columns(names, signature)
+    if targets or not names:
+        return _groups(frame, targets, name) if targets else _array(frame), targets
+    for group in (table.labels if len(table.labels) > 1 else (), *table.outputs.values()):
+        _trained_columns(group, names, name)
+    return _group(frame, names, name), dict.fromkeys(signature.outputs[:1], names)
+
+
+def _read_each(
+    values: Any,
+    names: Sequence[str],
+    signature: ModelSignature,
+    recorded: Mapping[str, tuple[str, ...]],
+    data_name: str,
+    warns: bool,
+) -> tuple[Any, dict[str, tuple[str, ...]]]:
+    """The values of several inputs or outputs with arrays in the place of tables, and the names of the columns of each
+    table. recorded: those that the model was trained on."""
+    by_name, groups = _by_name(values, names), {}
+    tables = {one: table for one, value in by_name.items() if (table := _as_table(value)) is not None}
+    if not tables:
+        return values, {}
+    for one, table in tables.items():
+        columns, name = _column_names(table, data_name), f"{data_name}, {one!r}"
+        if not columns or (one in signature.text_names and len(columns) > 1):
+            by_name[one] = _array(table)
+            continue
+        groups[one] = _trained_columns(recorded[one], columns, name) if one in recorded else columns
+        if one in recorded and warns:
+            _note_unread(columns, groups[one], (), signature.table, name)
+        by_name[one] = _group(
+            table, groups[one], name, signature.inputs.get(one) if names != signature.outputs else None
+        )
+    return {**values, **by_name} if isinstance(values, Mapping) else by_name, groups
+
+
+def _whole_table(x: Any, names: Sequence[str], allows_dict: bool = True) -> Any:
+    """The table of all inputs or outputs, None where x is another value: x, or the value of the only name in a list or
+    a dict. A dict of columns with other names than those of the model is one for a single input."""
+    if len(names) == 1 and isinstance(x, Mapping) and len(x) == 1 and names[0] in x:
+        return _as_table(x[names[0]])
+    if len(names) == 1 and isinstance(x, list | tuple) and len(x) == 1:
+        return _as_table(x[0])
+    if not isinstance(x, Mapping):
+        return _as_table(x)
+    is_dict_of_columns = allows_dict and len(names) == 1 and len(x) > 1 and names[0] not in x
+    return _as_table(x) if is_dict_of_columns else None
+
+
+def _by_name(values: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Name -> value of a dict, a list or a tuple for several inputs or outputs; empty for other values."""
+    if isinstance(values, Mapping):
+        return {one: values[one] for one in names if one in values}
+    is_list = isinstance(values, list | tuple) and len(values) == len(names) > 1
+    return dict(zip(names, values, strict=True)) if is_list else {}
+
+
+class _DictTable:
+    """A dict of columns [rows] as a table."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values, self.columns = values, list(values)
+
+    def __getitem__(self, column: str) -> Any:
+        return self._values[column]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.stack([np.asarray(values, dtype) for values in self._values.values()], 1)
+
+
+def _as_table(value: Any) -> Any:
+    """A value that is a table, or a dict of columns; None for others."""
+    if is_frame(value):
+        return value
+    is_dict = isinstance(value, Mapping) and len(value) > 0 and all(isinstance(n, str) for n in value)
+    return _DictTable(value) if is_dict and all(map(_is_vector, value.values())) else None
+
+
+def _is_table(value: Any) -> bool:
+    return _as_table(value) is not None
+
+
+def _is_vector(values: Any) -> bool:
+    """Whether these are the values of a column: an array [rows], a column of a table, or a list of numbers or texts."""
+    if isinstance(values, list):
+        return not any(hasattr(v, "__len__") and not isinstance(v, str) for v in values)
+    return hasattr(values, "__array__") and len(getattr(values, "shape", ())) == 1
 
 
 def _column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
@@ -136,26 +251,18 @@ def _column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
     return tuple(names)
 
 
-def _feature_columns(
-    frame: Any, table: TableColumns, targets: Sequence[str], name: str, warns: bool
-) -> tuple[str, ...]:
-    """The columns of a table that an input consists of: those that the model was trained on, in its order; without
-    their names all but the ``targets``.
-
-    A DataWarning lists columns that are not read, where it ``warns``. Raises DataError for columns that are missing.
-    """
-    names = _column_names(frame, name)
-    if not table.features:
-        return tuple(word for word in names if word not in targets)
-    features = _trained_columns(table.features, names, name)
-    unread = [word for word in names if word not in (*table.features, *table.labels, *targets)]
-    if unread and warns:
+def _note_unread(
+    names: Sequence[str], read: Sequence[str], targets: Sequence[str], table: TableColumns, name: str
+) -> None:
+    """A DataWarning that lists columns which are not read although the model was trained on names."""
+    used = {*read, *targets, *table.labels, *(column for group in table.outputs.values() for column in group)}
+    unread = [word for word in names if word not in used]
+    if unread:
         warn_user(
             f"{name}: {_listing(unread)} {'is' if len(unread) == 1 else 'are'} not read: the model was trained on "
-            f"{_listing(features)}",
+            f"{_listing(read)}",
             DataWarning,
         )
-    return features
 
 
 def _trained_columns(columns: tuple[str, ...], names: Sequence[str], name: str) -> tuple[str, ...]:
@@ -175,19 +282,23 @@ def _values(frame: Any, column: str) -> Any:
     return values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
 
 
-def _by_output(frame: Any, outputs: Sequence[str]) -> dict[str, Any]:
-    """The columns with the names of outputs."""
-    return {column: _values(frame, column) for column in outputs}
+def _groups(
+    frame: Any, groups: Mapping[str, Sequence[str]], name: str, shapes: Mapping[str, Shape] | None = None
+) -> dict[str, Any]:
+    """The columns of each of several inputs or targets. shapes: of the inputs."""
+    return {one: _group(frame, columns, name, (shapes or {}).get(one)) for one, columns in groups.items()}
+
+
+def _group(frame: Any, columns: Sequence[str], name: str, shape: Shape | None = None) -> Any:
+    """One column [rows], several side by side [rows, columns]; one as [rows, 1] for an input of one axis."""
+    if len(columns) > 1 or (shape is not None and len(shape) == 1):
+        return _stack(frame, columns, name)
+    return _values(frame, columns[0])
 
 
 def _array(frame: Any) -> Any:
     """All values of a table [rows, columns]."""
     return frame.to_numpy() if hasattr(frame, "to_numpy") else np.asarray(frame)
-
-
-def _select(frame: Any, columns: Sequence[str], name: str) -> Any:
-    """One column [rows], several side by side [rows, columns], or None for none."""
-    return None if not columns else _values(frame, columns[0]) if len(columns) == 1 else _stack(frame, columns, name)
 
 
 def _stack(frame: Any, columns: Sequence[str], name: str = "data") -> np.ndarray:

@@ -36,6 +36,7 @@ from prototorch.data.image_io import IMAGE_SUFFIXES, ImageReader
 from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, is_text, printable_path, read_head
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
@@ -65,7 +66,8 @@ class SourceOptions:
 
     labels: the target columns, by name (of a CSV table also by index); empty: the default of each format. For an
         autoencoder, the name of the input.
-    features: the feature columns of a CSV file; empty: all except the targets.
+    features: the feature columns of a CSV file; empty: all except the targets. groups: those of each of several inputs
+        and targets.
     classes: the class names, in label order.
     reader: decodes image files.
     folder: the folder that is searched first for a named set, and in which the images of a list lie.
@@ -82,6 +84,7 @@ class SourceOptions:
     limits: ReadLimits | None = None
     text_folder: str | None = None
     text: TextFormat | None = None
+    groups: TableColumns | None = None
 
 
 @dataclass(frozen=True)
@@ -269,7 +272,7 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
         return _with_targets({"train": images}, options)
     labels = list(options.labels) or [-1]
     label = labels[0] if len(labels) == 1 else labels
-    return {"train": read_csv(path, label, options.classes, options.features)}
+    return {"train": read_csv(path, label, options.classes, options.features, groups=options.groups)}
 
 
 def is_dataset_source(path: Path) -> bool:

@@ -211,7 +211,7 @@ class BatchStream(BatchIterator):
         dataset = as_dataset(x, y, weight, inputs=tuple(self.inputs), outputs=tuple(self.targets) or ("y",), name=name)
         if not len(dataset):
             raise DataError(f"{name}: is empty")
-        dataset.feature_names, dataset.target_names = table.features, table.labels
+        dataset.table_columns = table
         return dataset
 
     def _batch(self, item: object, number: int, position: int) -> Batch:

@@ -15,6 +15,7 @@ from prototorch.data.dataset import Dataset
 from prototorch.data.image_folder import find_image_files, find_splits, list_class_names
 from prototorch.data.label_words import encode_labels
 from prototorch.data.safe_io import check_memory, printable_path
+from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_files import TEXT_SUFFIXES, read_text, read_text_lines
 from prototorch.data.token_dataset import TokenDataset, TokenSequences, WindowDataset
 from prototorch.errors import DataError, did_you_mean
@@ -236,8 +237,7 @@ def _open_table(
         origins=origins,
     )
     if has_header:
-        dataset.feature_names = tuple(header[c] for c in columns)
-        dataset.target_names = (header[targets[0]],)
+        dataset.table_columns = TableColumns(tuple(header[c] for c in columns), (header[targets[0]],))
     return dataset
 
 

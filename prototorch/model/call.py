@@ -33,8 +33,9 @@ def call_net(
 ) -> Any:
     """The outputs of a model's net for inputs; see `prototorch.model.model.Model.__call__`. build: creates the weights
     for inputs of these specs. signature: what the model expects of data, for the columns of a table."""
-    if len(inputs) == 1 and holds_frame(inputs[0], [node.name for node in net.inputs]):
-        inputs = (read_frames(inputs[0], None, signature().without_targets, f"the model {net.name!r}")[0],)
+    whole = inputs[0] if len(inputs) == 1 else list(inputs)
+    if holds_frame(whole, [node.name for node in net.inputs]):
+        inputs = (read_frames(whole, None, signature().without_targets, f"the model {net.name!r}")[0],)
     values = _inputs_by_name(net, inputs)
     if any(isinstance(v, SymbolicTensor) for v in values.values()):
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):

@@ -522,7 +522,7 @@ class Model:
                 source, validation_source, fit_sources(block), signature
             )
             self.fit_block = record_class_names(self.fit_block, columns)
-            self.table_columns = columns.table_columns() or self.table_columns
+            self.table_columns = self.table_columns.updated(columns.dataset.table_columns)
             training = columns.batches(block.batch_size, training=True, shuffle=block.shuffle)
             self._build(training.input_specs)
             self.input_ranges.begin_training(training.dataset)
@@ -691,8 +691,9 @@ class Model:
         elif phase != TRAIN and self.input_ranges.needs_check:
             self.input_ranges.check(runner.bound_dataset(phase, data))
         outputs = runner.run(phase, data, class_weight)
-        if phase == TRAIN and data.feature_names and data.feature_names != self.table_columns.features:
-            self.table_columns = TableColumns(data.feature_names, data.target_names)
+        if phase == TRAIN and not data.table_columns.is_empty:
+            table = self.table_columns.updated(data.table_columns)
+            self.table_columns = self.table_columns if table == self.table_columns else table
         return outputs
 
     def signature(self) -> ModelSignature:

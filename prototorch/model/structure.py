@@ -94,7 +94,7 @@ def trained_columns(recorded: TableColumns, block: Fit | None) -> TableColumns:
     """The names of the columns that a model was trained on: those that its training has recorded, else those that the
     data of its fit block name, as in files of older versions."""
     data = None if block is None else block.data
-    if recorded.features or data is None or not all(isinstance(name, str) for name in data.features):
+    if recorded.has_features or data is None or not all(isinstance(name, str) for name in data.features):
         return recorded
     return TableColumns(tuple(map(str, data.features)), tuple(name for name in data.label if isinstance(name, str)))
 

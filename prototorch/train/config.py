@@ -293,6 +293,7 @@ def record_class_names(block: Fit | None, columns: Columns) -> Fit | None:
     changes: dict[str, Any] = {}
     if names := dataset.classes.get(dataset.targets[0]):
         changes["classes"] = list(names)
-    if dataset.feature_names:
-        changes["features"], changes["label"] = list(dataset.feature_names), list(dataset.target_names)
+    if dataset.table_columns.features:
+        changes["features"] = list(dataset.table_columns.features)
+        changes["label"] = list(dataset.table_columns.labels)
     return (block or Fit()).replace(data=source.replace(**changes)) if changes else block

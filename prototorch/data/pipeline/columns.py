@@ -13,7 +13,6 @@ from prototorch.data.pipeline.bound import BoundColumns
 from prototorch.data.pipeline.checked import CheckedColumns
 from prototorch.data.pipeline.column_match import ColumnMatch, Feeding
 from prototorch.data.pipeline.signature import ModelSignature
-from prototorch.data.table_columns import TableColumns
 from prototorch.errors import UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
@@ -34,11 +33,6 @@ class Columns:
     feeding: Feeding = field(default_factory=Feeding)
     validation: Dataset | None = None
     block: Data | None = None
-
-    def table_columns(self) -> TableColumns | None:
-        """The names of the columns that the input and the target of a table consist of; None without names."""
-        names = self.dataset.feature_names
-        return TableColumns(names, self.dataset.target_names) if names else None
 
     def is_small(self, batch_size: int) -> bool:
         """Whether they are arrays of one batch, and so few that there are no notes on them: a loader costs more than a

@@ -13,14 +13,16 @@ import numpy as np
 from PIL import Image
 
 from prototorch.data.array_conversion import TARGET_NAMES, as_dataset
-from prototorch.data.csv_reader import read_csv
+from prototorch.data.csv_reader import first_row, read_csv
 from prototorch.data.dataset import ArrayDataset
+from prototorch.data.frames import match_columns
 from prototorch.data.image_folder import find_image_files
 from prototorch.data.image_io import ImageReader
 from prototorch.data.ordered_pool import OrderedPool, closing
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, Shape
 from prototorch.data.pipeline.source import DataSource
+from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table, read_array_file
 from prototorch.data.text_files import read_texts
 from prototorch.errors import DataError, UsageError
@@ -154,6 +156,10 @@ def _open_arrays(path: Path, signature: ModelSignature) -> Samples:
 
 def _read_table(path: Path, signature: ModelSignature) -> ArrayDataset:
     """The columns of a table that the model was trained on; without their names all, or all but the target's."""
+    if len(signature.inputs) > 1:
+        names, is_header = first_row(path)
+        groups = match_columns(names, signature, printable_path(path)) if is_header else None
+        return read_csv(path, label=[], groups=groups)
     features = _features(signature)
     if features:
         return read_csv(path, label=[], features=features)

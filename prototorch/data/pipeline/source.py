@@ -11,12 +11,13 @@ from prototorch.data.array_conversion import as_dataset, is_stream
 from prototorch.data.csv_reader import first_row
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
-from prototorch.data.frames import FrameReader, is_frame, read_frames
+from prototorch.data.frames import FrameReader, is_frame, match_columns, read_frames
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
 from prototorch.data.read_limits import ReadLimits
-from prototorch.data.sources import find_source
+from prototorch.data.safe_io import printable_path
+from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table
 from prototorch.data.stream import BatchStream
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.text_source import TextInput
@@ -90,7 +91,7 @@ class DataSource:
             x = encode_texts(signature.texts, names, x, learn)
         dataset = as_dataset(x, y, self.sample_weight, inputs=names, outputs=signature.outputs)
         dataset.mark_sequences([name for name in signature.text_names if name in dataset.columns])
-        dataset.feature_names, dataset.target_names = table.features, table.labels
+        dataset.table_columns = table
         return dataset
 
 
@@ -99,30 +100,39 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     `DataSource.columns`. Raises DataError, ResourceError, UsageError, with the place of the source in the text."""
     shape, cover, block = signature.input_shape, signature.cover_size, data
     with located(find_span(block, "source")):
-        data = _by_trained_names(data, signature.table, limits)
+        data, groups = _by_names(data, signature, limits)
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
         train, validation = data.open_train_and_validation(
-            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind()
+            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind(), groups
         )
     return Columns(signature, train, Feeding(data.loader_options()), validation, block)
 
 
-def _by_trained_names(data: Data, table: TableColumns, limits: ReadLimits | None) -> Data:
-    """The block of a table with a header, and the columns that the model was trained on, where it names no others.
+def _by_names(data: Data, signature: ModelSignature, limits: ReadLimits | None) -> tuple[Data, TableColumns | None]:
+    """The block of a table with a header, with the columns that the model was trained on where it names no others; and
+    the columns of each of several inputs and outputs, None where there are not several.
 
-    Raises as `find_source`.
+    Raises as `find_source` and `match_columns`.
     """
-    if not table.features or data.features or data.label:
-        return data
+    table = signature.table
+    are_several = max(len(signature.inputs), len(signature.outputs)) > 1 and not (data.pairs or signature.text_names)
+    if data.features or not (are_several or (table.features and not data.label)):
+        return data, None
     path = find_source(data.source, limits, data.text_folder)
-    if path is None or not path.is_file():
-        return data
+    if path is None or not path.is_file() or is_dataset_source(path) or not is_table(path) or is_array_file(path):
+        return data, None
     cells, is_header = first_row(path)
-    if not (is_header or set(table.features) <= set(cells)):
-        return data
-    return data.replace(features=list(table.features), label=list(table.labels))
+    recorded = (*table.features, *(column for columns in table.inputs.values() for column in columns))
+    if not (is_header or (recorded and set(recorded) <= set(cells))):
+        return data, None
+    groups = match_columns(cells, signature, printable_path(path)) if are_several else TableColumns()
+    if table.features and not data.label:
+        data = data.replace(features=list(table.features), label=list(table.labels))
+    elif groups.inputs and not data.label and table.labels:
+        data = data.replace(label=list(table.labels))
+    return data, groups if groups.inputs or groups.outputs else None
 
 
 @dataclass(frozen=True)
@@ -149,12 +159,12 @@ def open_fit_data(
         if declared.data is None:
             raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
         training = _open_data(declared.data, signature, signature.limits, learn=True)
-        signature = replace(signature, table=training.table_columns() or signature.table)
+        signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
         if validation is None and declared.validation is not None:
             return training, _open_data(declared.validation, signature, signature.limits)
     else:
         training = source.columns(signature, learn=True)
-        signature = replace(signature, table=training.table_columns() or signature.table)
+        signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
     if validation is not None:
         return training, validation.columns(signature)
     if declared.validation_split:

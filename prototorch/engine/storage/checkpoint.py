@@ -79,7 +79,7 @@ def save(
             ) from None
     if input_ranges:
         meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
-    if table_columns is not None and table_columns.features:
+    if table_columns is not None and not table_columns.is_empty:
         meta["table_columns"] = json.dumps(table_columns.to_json())
     container.write(path, arrays, meta)
 
