@@ -20,7 +20,6 @@ LARGE = {
     "prototorch/engine/backends/cpu/native/kernels/gemm/attention.py": "one kernel, forward and backward",
     "prototorch/graph/ir.py": "values, nodes and graphs, which refer to each other",
     "prototorch/graph/trace.py": "recording a net: layers, masks, losses and states share the recorder",
-    "prototorch/interop/keras/config_import/config_graph.py": "the graph of calls of all versions of Keras",
     "prototorch/interop/torch/op_table.py": "a table, an op an entry",
     "prototorch/model/model.py": "every public method of a model, with its whole docstring",
     "prototorch/schema/block.py": "all that follows from a declared class: parsing, checks, defaults, text",

@@ -20,7 +20,8 @@ class ImportedModel:
     weights: all weights of the net by name (``layer/weight``), in our layouts. notes: what a user must know of the
     conversion, a sentence each. original_names: the name that a layer had in the file, by our name, where it differs.
     classes: the names of the classes, where the file tells them. sections: further fields of the model's text
-    (``compile``), where the file tells how the model is trained.
+    (``compile``), where the file tells how the model is trained. has_inner_models: whether layers are in models inside
+    the model, so that their names alone tell which they are in other files of it.
     """
 
     net: Net
@@ -29,3 +30,4 @@ class ImportedModel:
     original_names: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     sections: tuple[Field, ...] = ()
+    has_inner_models: bool = False

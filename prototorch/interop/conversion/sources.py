@@ -161,8 +161,9 @@ def _imported(path: str, imported: ImportedModel) -> ConversionSource:
     if len(classes) > _MAX_CLASSES:
         notes.append(f"the names of the {len(classes)} classes are in the saved model, not in the text")
     sections = [*sections, *imported.sections]
-    # a file with the weights, and patterns in compile, have the layers' own names
-    names: NamePolicy = "auto" if imported.weights and not imported.sections else "all"
+    # a file with the weights, patterns in compile, and other files of models inside a model have the layers' own names
+    has_own_names = not imported.weights or imported.sections or imported.has_inner_models
+    names: NamePolicy = "all" if has_own_names else "auto"
     comments = [f"From {printable_path(path)}.", *notes]
     generated = generate_text(imported.net, names=names, sections=sections, comments=comments)
     keys = {n.name: generated.names.get(n.name, n.name) for n in imported.net.nodes if n.layer.weights is None}

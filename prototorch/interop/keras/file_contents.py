@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.errors import ModelFileError
 from prototorch.graph.net import Net
+from prototorch.graph.probe import trace_net
 from prototorch.interop.keras.layouts import LAYOUTS
 from prototorch.interop.keras.model_layers import KerasLayer
 from prototorch.interop.keras.vars_tree import parts_of_weight
 from prototorch.interop.keras.weight_names import key_of_class
+from prototorch.model.foreign_files import ModelToWrite
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
+from prototorch.model.loading.read.source import ReadWeights
+from prototorch.model.loading.weight_file import StoredLayer, WeightFile
 
-__all__ = ["KERAS_VERSION", "KerasWeights", "TreeContents", "legacy_contents", "vars_contents"]
+__all__ = ["KERAS_VERSION", "KerasWeights", "TreeContents", "legacy_contents", "vars_contents", "vars_contents_like"]
 
 KERAS_VERSION = "3.15.1"  # whose files these are
 
@@ -65,21 +70,68 @@ class KerasWeights:
 
 def vars_contents(layers: Iterable[KerasLayer], weights: KerasWeights, name: str) -> TreeContents:
     """The content of a ``.weights.h5`` for layers in Keras' order."""
-    contents = TreeContents(attributes={"": {"data_format": weights.data_format}, "vars": {"name": name}})
+    contents = _vars_root(weights.data_format, name)
     counts: dict[str, int] = defaultdict(int)
     for layer in layers:
         key = key_of_class(layer.kind)
         number, counts[key] = counts[key], counts[key] + 1
         group = f"layers/{key}_{number}" if number else f"layers/{key}"
-        contents.attributes[f"{group}/vars"] = {"name": layer.name}
-        numbers: dict[str, int] = defaultdict(int)
-        for weight, array in weights.of_layer(layer).items():
-            below = parts_of_weight(layer.kind, weight)
-            place = f"{group}/{below}vars"
-            contents.attributes.setdefault(place, {"name": below.strip("/").split("/")[-1] or layer.name})
-            contents.arrays[f"{place}/{numbers[place]}"] = array
-            numbers[place] += 1
+        _add_vars(contents, group, layer.name, layer.kind, weights.of_layer(layer))
     return contents
+
+
+def _vars_root(data_format: str, name: str) -> TreeContents:
+    return TreeContents(attributes={"": {"data_format": data_format}, "vars": {"name": name}})
+
+
+def _add_vars(contents: TreeContents, group: str, name: str, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Add a layer's arrays, by Keras' names for them, in its order."""
+    contents.attributes[f"{group}/vars"] = {"name": name}
+    numbers: dict[str, int] = defaultdict(int)
+    for weight, array in arrays.items():
+        below = parts_of_weight(kind, weight)
+        place = f"{group}/{below}vars"
+        contents.attributes.setdefault(place, {"name": below.strip("/").split("/")[-1] or name})
+        contents.arrays[f"{place}/{numbers[place]}"] = array
+        numbers[place] += 1
+
+
+def vars_contents_like(file: WeightFile, model: ModelToWrite, data_format: str | None = None) -> TreeContents:
+    """The content of a ``.weights.h5`` for the model of Keras that a file is of, with the weights of a model of ours:
+    those that `Model.load_weights` would read from the file, in its layers and in the models that these are in.
+
+    data_format: the order of the axes of that model's images, where the file does not tell it; default "channels_last".
+
+    Raises WeightsError where these are not the same weights, ModelFileError where the file tells no place of a layer.
+    """
+    specs = trace_net(model.net, 1).weights
+    match = ReadWeights(file, None, "keras", data_format).names(model.net, specs).lay_out()
+    match.check()
+    file = match.file
+    arrays: dict[str, np.ndarray] = {}
+    for one in match.assignments:
+        own = tuple(model.weights[name] for name in one.ours)
+        arrays |= dict(zip(one.theirs, one.transform.to_theirs(own), strict=True))
+    contents = _vars_root(file.metadata.get("data_format", "channels_last"), model.net.name or "model")
+    for layer in file.layers:
+        if not layer.weights:
+            continue
+        if not layer.group:
+            raise ModelFileError(f"{file.path}: does not tell where the layer {layer.name!r:.80} is in the model")
+        _name_models(contents, layer)
+        in_file = {name.removeprefix(f"{layer.name}/"): arrays.get(name) for name in layer.weights}
+        own_arrays = {name: file[f"{layer.name}/{name}"] if array is None else array for name, array in in_file.items()}
+        _add_vars(contents, layer.group, layer.name.rpartition("/")[2], layer.kind, own_arrays)
+    return contents
+
+
+def _name_models(contents: TreeContents, layer: StoredLayer) -> None:
+    """Enter the names of the models that a layer is in."""
+    parts, names = layer.group.split("/"), layer.name.split("/")
+    ends = [end for end, part in enumerate(parts, 1) if part != "layers"]
+    if len(ends) == len(names):
+        for end, name in zip(ends, names, strict=True):
+            contents.attributes.setdefault(f"{'/'.join(parts[:end])}/vars", {"name": name})
 
 
 def legacy_contents(layers: Iterable[KerasLayer], weights: KerasWeights, root: str) -> TreeContents:

@@ -6,7 +6,8 @@ Weights of a model in a model are all in its group; they are given as the layers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
 from prototorch.errors import ModelFileError
@@ -80,8 +81,9 @@ def _split_layers(
             full_names[_unused_name(weight, full_names)] = full
         return {name: full_names}
     layers: dict[str, dict[str, str]] = {}
+    inner_layers = _inner_layers(name, parts.values(), kinds)
     for full, names in parts.items():
-        layer, weight = _inner_layer(name, names, kinds)
+        layer, weight = inner_layers[tuple(names)]
         inside = layers.setdefault(layer, {})
         inside[_unused_name(weight, inside)] = full
     return layers
@@ -114,16 +116,41 @@ def _short_name(layer: str, name: str) -> str:
     return name
 
 
-def _inner_layer(model: str, parts: Sequence[str], kinds: Mapping[str, ConfigLayer]) -> tuple[str, str]:
-    """The layer of a weight of a model in a model, and the weight's name below it."""
-    scope = list(parts[:-1])
-    if model in scope:
-        scope = scope[scope.index(model) + 1 :]
-    for end in range(len(scope), 0, -1):
-        for start in range(end):
-            path = "/".join([model, *scope[start:end]])
-            if path in kinds:
-                return path, _weight_name(scope[end - 1], parts)
+def _inner_layers(
+    model: str, names: Iterable[Sequence[str]], kinds: Mapping[str, ConfigLayer]
+) -> dict[tuple[str, ...], tuple[str, str]]:
+    """The layer of each weight of a model in a model, and the weight's name below it, by the parts of its full name.
+
+    The models between the two may be left out there. Of several layers that a name could mean, it is that of the first
+    which no longer name means.
+    """
+    paths: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for path in kinds:
+        inner = path.split("/")
+        if inner[0] == model:
+            for start in range(1, len(inner)):
+                paths[tuple(inner[start:])].append(path)
+    scopes: dict[tuple[str, ...], tuple[str, ...]] = {}
+    result: dict[tuple[str, ...], tuple[str, str]] = {}
+    for parts in map(tuple, names):
+        scope = parts[:-1]
+        if model in scope:
+            scope = scope[scope.index(model) + 1 :]
+        tails = (scope[start:end] for end in range(len(scope), 0, -1) for start in range(end))
+        tail = next((tail for tail in tails if tail in paths), None)
+        if tail is None:
+            result[parts] = _unlisted_layer(model, scope, parts)
+        else:
+            scopes[parts] = tail
+    layers: dict[tuple[str, ...], str] = {}
+    for tail in sorted(dict.fromkeys(scopes.values()), key=len, reverse=True):
+        used = set(layers.values())
+        layers[tail] = next((path for path in paths[tail] if path not in used), paths[tail][0])
+    return result | {parts: (layers[tail], _weight_name(tail[-1], parts)) for parts, tail in scopes.items()}
+
+
+def _unlisted_layer(model: str, scope: Sequence[str], parts: Sequence[str]) -> tuple[str, str]:
+    """By the name alone, without a config that lists the layer."""
     outer_parts = [part for part in scope if not part.endswith("_cell")]
     while outer_parts and (outer_parts[-1] in _HEADS or outer_parts[-1].startswith(("forward_", "backward_"))):
         outer_parts.pop()

@@ -26,7 +26,7 @@ from prototorch.interop.keras.weight_names import (
 )
 from prototorch.model.loading.weight_file import StoredArray, StoredLayer
 
-__all__ = ["VarsTree", "parts_of_weight", "read_vars_tree"]
+__all__ = ["VarsTree", "groups_of_layers", "parts_of_weight", "read_vars_tree"]
 
 CONTAINERS = ("layers", "_layer_checkpoint_dependencies")
 _OPTIMIZERS = ("optimizer", "_optimizer")
@@ -91,7 +91,7 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
         if any(weight in arrays for weight, _ in weights):
             raise ModelFileError(f"{layout.path}: two layers have the name {name!r:.80}")
         arrays |= {weight: stored_array(layout, path) for weight, path in weights}
-        layers.append(StoredLayer(name or "model", kind, tuple(weight for weight, _ in weights)))
+        layers.append(StoredLayer(name or "model", kind, tuple(weight for weight, _ in weights), key))
     return VarsTree(layers, arrays, bool(configs) or bool(names) or not _in_container(owners), skipped)
 
 
@@ -158,6 +158,11 @@ def _weight_names(kind: str, part: str, count: int, config: ConfigLayer | None, 
     return own_weight_names(kind, count, settings)
 
 
+def groups_of_layers(config_layers: Sequence[ConfigLayer]) -> dict[str, str]:
+    """The group of each layer of a config, by its path."""
+    return {layer.path: key for key, layer in _keys_of_config(config_layers).items()}
+
+
 def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLayer]:
     """The key of each layer in the file: its class with a number in the model that it is in."""
     keys: dict[str, ConfigLayer] = {}
@@ -178,5 +183,7 @@ def parts_of_weight(kind: str, weight: str) -> str:
     head = weight.rpartition("/")[0]
     row = row_of_name(kind)
     holders = {prefix: attribute for attribute, prefix in row.parts.items()} if row is not None else {}
+    if not head and len(holders) == 1:  # of a legacy file, which does not name the only object with weights
+        head = next(iter(holders)).rstrip("/")
     outer = holders.get(f"{head}/", head) if head else ""
     return "".join(f"{name}/" for name in (outer, holders.get("", "")) if name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from prototorch.engine.storage.foreign_hdf5 import HDF5Layout
@@ -17,7 +18,7 @@ from prototorch.interop.keras.config_json import (
 )
 from prototorch.interop.keras.keras1_weights import kernel_order
 from prototorch.interop.keras.legacy_weights import read_legacy_layers, read_numbered_layers
-from prototorch.interop.keras.vars_tree import CONTAINERS, read_vars_tree
+from prototorch.interop.keras.vars_tree import CONTAINERS, groups_of_layers, read_vars_tree
 from prototorch.model.loading.weight_file import WeightFile
 
 __all__ = ["is_keras_layout", "keras_weight_file"]
@@ -92,6 +93,8 @@ def _open_layout(layout: HDF5Layout, config: Mapping[str, Any] | None) -> Weight
     major = metadata.get("keras_version", "1").split(".")[0]
     dims = _keras1_dims(layout, group, layers_of_config, metadata) if major == "1" else ""
     layers, arrays = read_legacy_layers(layout, group, layers_of_config, dims)
+    groups = groups_of_layers(layers_of_config)
+    layers = [replace(layer, group=groups.get(layer.name, "")) for layer in layers]
     skipped = {}
     if any(path.startswith("optimizer_weights/") for path in layout.datasets):
         skipped["optimizer_weights"] = "the optimizer's state"

@@ -77,7 +77,10 @@ def _exchanges_names(generated: GeneratedText) -> bool:
 
 
 def _has_weights(layer: Layer) -> bool:
-    return any("initializer" in name for name in type(layer).specs())
+    inner = (getattr(layer, name, None) for name in type(layer).specs())
+    return any("initializer" in name for name in type(layer).specs()) or any(
+        isinstance(one, Layer) and _has_weights(one) for one in inner
+    )
 
 
 def _lines(generated: GeneratedText) -> int:

@@ -54,12 +54,13 @@ class StoredLayer:
     """A layer as a file tells it, where its format does (Keras, Caffe, NNabla).
 
     weights: the names of its arrays in `WeightFile`, in the layer's own order. kind: its class in that system, "" where
-    the file does not tell it.
+    the file does not tell it. group: the path of its object in a ``.weights.h5`` of Keras 3, "" where none is known.
     """
 
     name: str
     kind: str
     weights: tuple[str, ...]
+    group: str = ""
 
 
 @dataclass(frozen=True)

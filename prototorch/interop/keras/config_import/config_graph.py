@@ -5,15 +5,23 @@ Reads the configs of Sequential and functional models of Keras 1, 2 and 3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.errors import ModelFileError
+from prototorch.interop.keras.config_import.config_references import (
+    CallReference,
+    call_arguments,
+    references_in,
+    replace_references,
+    tensor_references,
+)
 
 __all__ = ["CallOutput", "ConfigGraph", "KerasLayerCall", "read_graph"]
 
 MODEL_CLASSES = ("Sequential", "Functional", "Model")
+_BUILT_MODEL_CLASSES = ("Functional", "Model")  # have a call of their own, on their inputs, before all others
 MAX_CALLS = 100_000
 MAX_MODEL_DEPTH = 30  # models inside each other
 
@@ -85,7 +93,7 @@ def read_graph(config: Mapping[str, Any], where: str) -> ConfigGraph:
 
 @dataclass
 class _Entry:
-    """A layer of a functional model's config."""
+    """A layer of a functional model's config. first_call: what references of other layers call its first call."""
 
     name: str
     kind: str
@@ -93,6 +101,7 @@ class _Entry:
     config: Mapping[str, Any]
     nodes: list[Any]
     declaration: Mapping[str, Any]
+    first_call: int = 0
 
 
 class _Reader:
@@ -169,8 +178,11 @@ class _Reader:
                 list(entry.get("inbound_nodes") or []),
                 entry,
             )
+        is_old = not any(isinstance(node, dict) for entry in entries.values() for node in entry.nodes)
+        if is_old:
+            _number_calls_of_models(entries, inner["output_layers"])
         values: dict[tuple[str, int], list[CallOutput]] = {}
-        references = list(_references(inner["input_layers"]))
+        references = list(references_in(inner["input_layers"]))
         if values_read is not None and len(values_read) != len(references):
             self.fail(
                 f"the model {prefix[:-1]!r} is called on {len(values_read)} values and has {len(references)} inputs"
@@ -179,7 +191,9 @@ class _Reader:
             entry = entries.get(name) or self.fail(f"the input {_display(name)} is not among its layers")
             values[name, 0] = [self.add_input(entry.config, name) if values_read is None else values_read[number]]
         outputs = []
-        for name, node, index in _references(inner["output_layers"]):
+        for name, node, index in references_in(inner["output_layers"]):
+            if name in entries:
+                node -= entries[name].first_call if is_old else int(entries[name].kind in _BUILT_MODEL_CLASSES)
             self.evaluate((name, node), entries, values, prefix, depth)
             outputs.append(values[name, node][index])
         return outputs
@@ -206,8 +220,9 @@ class _Reader:
                 if not entry.nodes and entry.kind in ("InputLayer", *MODEL_CLASSES):
                     self.fail(f"the layer {_display(name)} is read and is no input of the model")
                 self.fail(f"call {number} of the layer {_display(name)} is read; it has {len(entry.nodes)}")
-            args, kwargs = _arguments(entry.nodes[number])
-            missing = [r[:2] for r in _tensor_references([list(args), kwargs]) if r[:2] not in values]
+            args, kwargs = call_arguments(entry.nodes[number])
+            args, kwargs = replace_references([list(args), kwargs], lambda key: _first_call_0(key, entries))
+            missing = [r[:2] for r in tensor_references([list(args), kwargs]) if r[:2] not in values]
             if missing:
                 if key in visited:
                     self.fail(f"its layers read each other in a circle, at {_display(name)}")
@@ -218,8 +233,8 @@ class _Reader:
             def resolve(reference: tuple[str, int, int], values: Any = values) -> CallOutput:
                 return values[reference[:2]][reference[2]]
 
-            args = tuple(_replace(value, resolve) for value in args)
-            kwargs = {k: _replace(value, resolve) for k, value in kwargs.items()}
+            args = tuple(replace_references(value, resolve) for value in args)
+            kwargs = {k: replace_references(value, resolve) for k, value in kwargs.items()}
             if entry.kind in MODEL_CLASSES:
                 values_read = list(_outputs_in([list(args), kwargs]))
                 values[key] = self.model(entry.declaration, f"{prefix}{name}/", values_read, depth + 1)
@@ -276,6 +291,26 @@ class _Outputs(list[CallOutput]):
         return CallOutput(self.call, index) if isinstance(index, int) and index >= 0 else super().__getitem__(index)
 
 
+def _number_calls_of_models(entries: Mapping[str, _Entry], outputs: Any) -> None:
+    """Keras 1 and 2 leave out the call that a model as a layer has of its own, and count it: its others begin with 1.
+
+    Of a Sequential that depends on how it was made; no call is listed that nothing reads, so the lowest number tells.
+    """
+    numbers: dict[str, list[int]] = {}
+    arguments = [call_arguments(node) for entry in entries.values() for node in entry.nodes]
+    references = [*tensor_references([[list(args), kwargs] for args, kwargs in arguments]), *references_in(outputs)]
+    for name, number, _ in references:
+        numbers.setdefault(name, []).append(number)
+    for name, entry in entries.items():
+        if entry.kind in MODEL_CLASSES and name in numbers:
+            entry.first_call = min(numbers[name])
+
+
+def _first_call_0(key: tuple[str, int, int], entries: Mapping[str, _Entry]) -> Any:
+    name, number, output = key
+    return CallReference((name, number - entries[name].first_call if name in entries else number, output))
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("a class_name that is no text")
@@ -316,93 +351,3 @@ def _built_shape(inner: Any, node: Mapping[str, Any]) -> list[Any] | None:
     if shape is None and isinstance(build, dict):
         shape = build.get("input_shape")
     return shape if isinstance(shape, list) and shape else None
-
-
-def _references(value: Any) -> Iterator[tuple[str, int, int]]:
-    """The references [name, call, output] in a list of any form."""
-    if _is_reference(value):
-        yield (value[0], value[1], value[2])
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _references(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _references(item)
-
-
-def _is_reference(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) in (3, 4)
-        and isinstance(value[0], str)
-        and all(isinstance(n, int) and not isinstance(n, bool) for n in value[1:3])
-        and (len(value) == 3 or isinstance(value[3], dict))
-    )
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, dict) and value.get("class_name") == "__keras_tensor__"
-
-
-def _tensor_references(value: Any) -> Iterator[tuple[str, int, int]]:
-    """References in arguments that `_arguments` gave."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, _Reference):
-            yield item.key
-        elif isinstance(item, list | tuple):
-            stack.extend(reversed(item))
-        elif isinstance(item, dict):
-            stack.extend(reversed(list(item.values())))
-
-
-@dataclass(frozen=True)
-class _Reference:
-    key: tuple[str, int, int]
-
-
-def _replace(value: Any, resolve: Callable[[tuple[str, int, int]], CallOutput]) -> Any:
-    if isinstance(value, _Reference):
-        return resolve(value.key)
-    if isinstance(value, list | tuple):
-        return [_replace(item, resolve) for item in value]
-    if isinstance(value, dict):
-        return {key: _replace(item, resolve) for key, item in value.items()}
-    return value
-
-
-def _arguments(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, references marked: a dict in Keras 3, a list of references before."""
-    if isinstance(node, dict):
-        args = node.get("args") or []
-        return tuple(_mark(value) for value in args), {k: _mark(v) for k, v in (node.get("kwargs") or {}).items()}
-    kwargs: dict[str, Any] = {}
-    references = []
-    for item in [node] if _is_reference(node) else node:
-        if not _is_reference(item):
-            raise ValueError(f"a call {str(item)[:60]}")
-        references.append(_Reference((item[0], item[1], item[2])))
-        kwargs |= item[3] if len(item) > 3 else {}
-    first: Any = references[0] if len(references) == 1 else references
-    return (first,), {key: _mark_old(value) for key, value in kwargs.items()}
-
-
-def _mark(value: Any) -> Any:
-    if _is_tensor(value):
-        name, call, output = value["config"]["keras_history"]
-        return _Reference((str(name), int(call), int(output)))
-    if isinstance(value, list):
-        return [_mark(item) for item in value]
-    if isinstance(value, dict) and "class_name" not in value:
-        return {key: _mark(item) for key, item in value.items()}
-    return value
-
-
-def _mark_old(value: Any) -> Any:
-    """References in the keyword arguments of Keras 2: [name, call, output], or lists of them."""
-    if _is_reference(value):
-        return _Reference((value[0], value[1], value[2]))
-    if isinstance(value, list) and value and all(_is_reference(item) for item in value):
-        return [_mark_old(item) for item in value]
-    return value

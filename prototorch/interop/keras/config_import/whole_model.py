@@ -61,12 +61,14 @@ def import_config(config: Mapping[str, Any], file: WeightFile | None, where: str
     builder, outputs = _build(graph, file, where)
     net = builder.net(outputs)
     sections, notes = compile_section(config, file, net)
-    model = ImportedModel(
-        net, {}, tuple(dict.fromkeys([*builder.notes, *notes])), builder.original_names, sections=sections
+    return ImportedModel(
+        net,
+        {} if file is None else _weights(builder, net, file, where),
+        tuple(dict.fromkeys([*builder.notes, *notes])),
+        builder.original_names,
+        sections=sections,
+        has_inner_models=any("/" in call.path for call in graph.calls),
     )
-    if file is None:
-        return model
-    return ImportedModel(net, _weights(builder, net, file, where), model.notes, model.original_names, sections=sections)
 
 
 # ---------------------------------------------------------------------- the net
