@@ -130,7 +130,7 @@ class CompiledCall:
     def _check_aliases(self, arguments: Sequence[Tensor]) -> None:
         for array, _ in self._changed_arrays:
             for k, argument in enumerate(arguments):
-                if shares_memory(self._host, array, argument.array):
+                if argument.interpreter is self._host and shares_memory(self._host, array, argument.array):
                     raise UsageError(
                         f"tensor argument {k} shares its memory with a tensor that the compiled function changes; pass "
                         "a clone() of it"

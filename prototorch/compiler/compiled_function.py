@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import update_wrapper
 from os import PathLike
 from typing import Any
@@ -18,10 +18,11 @@ from prototorch.compiler.trace import TraceInterpreter
 from prototorch.compiler.trace_result import collect_results
 from prototorch.eager.dtype import get_default_dtype
 from prototorch.eager.grad_mode import recording
-from prototorch.eager.interpreter import EagerInterpreter, cpu_interpreter
+from prototorch.eager.interpreter import EagerInterpreter, interpreter_for
 from prototorch.eager.layer_call import is_training
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
+from prototorch.engine.backends.device_scope import default_device
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.nn.module import Module
 from prototorch.spec import Spec
@@ -34,10 +35,14 @@ MAX_UNSTABLE = 3  # traces in a row that change what they read
 
 
 class CompiledFunction:
-    """A function that is traced once for each kind of call, and then runs as a plan."""
+    """A function that is traced once for each kind of call, and then runs as a plan.
 
-    def __init__(self, function: Callable[..., Any]):
-        self.function = function
+    host: the interpreter of the plans, to whose device tensors of the CPU are copied at each call; None: that of the
+    tensors.
+    """
+
+    def __init__(self, function: Callable[..., Any], host: EagerInterpreter | None = None):
+        self.function, self._host = function, host
         self._calls: dict[Hashable, list[CompiledCall]] = {}
         self._unstable: dict[Hashable, int] = {}
         self._last_specs: tuple[Spec, ...] = ()
@@ -55,7 +60,8 @@ class CompiledFunction:
         signature = CallSignature(args, options)
         is_plain = not options and len(signature.tensors) == len(args) and all(isinstance(a, Tensor) for a in args)
         self._last_specs = tuple([a.spec for a in args]) if is_plain else ()
-        key = (signature.key, recording.get(), is_training(), get_default_dtype())
+        place = default_device() if self._host is None else self._host.device
+        key = (signature.key, recording.get(), is_training(), get_default_dtype(), place)
         reason = ""
         for call in self._calls.get(key, ()):
             reason = call.stale_reason()
@@ -65,7 +71,7 @@ class CompiledFunction:
 
     def _trace(self, key: Hashable, tensors: list[Tensor], args: Any, options: Any, reason: str) -> Any:
         guards = Guards(self.function, (*args, *options.values()))
-        host = _host_of(tensors or list(guards.tensors.values()))
+        host = self._host or _host_of(tensors, guards.tensors.values())
         trace = TraceInterpreter(host)
         trace.large_arrays = guards.large_arrays
         leaves = {**guards.tensors, **{id(t): t for t in tensors}}
@@ -173,15 +179,18 @@ class CompiledModule(CompiledFunction):
         delattr(self.function, name)
 
 
-def _host_of(tensors: list[Tensor]) -> EagerInterpreter:
-    """The interpreter of the arguments, or, where there are none, of the tensors that the function reads."""
-    hosts = {id(t.interpreter): t.interpreter for t in tensors if t.spec.shape} or {
-        id(t.interpreter): t.interpreter for t in tensors
-    }
-    if len(hosts) > 1:
-        devices = " and ".join(sorted({str(t.device) for t in tensors}))
-        raise UsageError(f"a compiled function takes tensors of one device, and gets some on {devices}")
-    return next(iter(hosts.values()), cpu_interpreter())
+def _host_of(arguments: Iterable[Tensor], read_tensors: Iterable[Tensor]) -> EagerInterpreter:
+    """The interpreter of the arguments, or, where there are none, of the tensors that the function reads; scalars
+    decide where nothing else does."""
+    arguments, read_tensors = list(arguments), list(read_tensors)
+    for tensors in ([t for t in arguments if t.spec.shape], [t for t in read_tensors if t.spec.shape], arguments):
+        hosts = {id(t.interpreter): t.interpreter for t in tensors}
+        if len(hosts) > 1:
+            devices = " and ".join(sorted({str(t.device) for t in tensors}))
+            raise UsageError(f"a compiled function takes tensors of one device, and gets some on {devices}")
+        if hosts:
+            return next(iter(hosts.values()))
+    return next((t.interpreter for t in read_tensors), interpreter_for())
 
 
 def compile(

@@ -25,6 +25,7 @@ from prototorch.eager.view_info import ViewInfo
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.cpu import eager_backend
 from prototorch.engine.backends.cpu.worker_pool import NumpyRunContext
+from prototorch.engine.backends.device_scope import default_device
 from prototorch.engine.backends.devices import backend_for
 from prototorch.errors import UsageError
 from prototorch.ops.core import Op, set_default_interpreter
@@ -419,7 +420,9 @@ def _gpu_interpreter(index: int) -> EagerInterpreter:
 
 
 def interpreter_for(device: Any = None) -> EagerInterpreter:
-    """The interpreter of tensors on a device; None is the CPU. Raises BackendError for a GPU that cannot be used."""
+    """The interpreter of tensors on a device; None is the default device, the CPU outside of all scopes. Raises
+    BackendError for a GPU that cannot be used."""
+    device = default_device() if device is None else device
     device_of_interpreter = CPU if device is None else as_device(device)
     if device_of_interpreter.type == "cpu":
         return cpu_interpreter()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from math import prod
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ import numpy as np
 
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
-from prototorch.eager.interpreter import cpu_interpreter
+from prototorch.eager.interpreter import EagerInterpreter, cpu_interpreter, interpreter_for
 from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.storage import Storage, VariableStorage
@@ -33,6 +33,7 @@ from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import WeightSource, weight_source
+from prototorch.ops.core import use_interpreter
 
 _training: ContextVar[bool] = ContextVar("prototorch_eager_training", default=False)
 
@@ -86,10 +87,15 @@ def weights_of(layer: Layer) -> dict[str, Any]:
     return layer_state(layer).weights
 
 
-def weight_tensor(array: np.ndarray, requires_grad: bool = True, storage: Storage | None = None) -> Tensor:
-    """A tensor for a weight, of the array itself without a copy."""
+def weight_tensor(
+    array: np.ndarray,
+    requires_grad: bool = True,
+    storage: Storage | None = None,
+    interpreter: EagerInterpreter | None = None,
+) -> Tensor:
+    """A tensor for a weight: on the CPU (the default) of the array itself without a copy."""
     with outside_trace():  # it outlives the call
-        interpreter = cpu_interpreter()
+        interpreter = interpreter or cpu_interpreter()
         tensor = interpreter.wrap(interpreter.backend.asarray(array), storage)
     tensor.leaf_requires_grad = requires_grad
     return tensor
@@ -111,9 +117,19 @@ class EagerContext:
     """The `Context` of one eager call of a layer."""
 
     def __init__(
-        self, state: LayerState, root: Layer, layer: Layer, name: str, prefix: str, on: bool, key: list[Any], dtype: str
+        self,
+        state: LayerState,
+        root: Layer,
+        layer: Layer,
+        name: str,
+        prefix: str,
+        on: bool,
+        key: list[Any],
+        dtype: str,
+        interpreter: EagerInterpreter,
     ):
         self.state, self.root, self.layer, self.name, self.prefix = state, root, layer, name, prefix
+        self.interpreter = interpreter  # of the weights that are created
         self.training, self._key, self._dtype, self._sites = on, key, dtype, 0
 
     @property
@@ -157,7 +173,7 @@ class EagerContext:
             array = np.array(values, dtype=dtype or self._dtype)
             requires_grad = is_trained and array.dtype.kind == "f"
             if source is None:
-                weight = weight_tensor(array, requires_grad)
+                weight = weight_tensor(array, requires_grad, interpreter=self.interpreter)
             else:
                 source.variables.create(source.prefix + key, array)
                 weight = bound_tensor(source, key, requires_grad)
@@ -180,7 +196,7 @@ class EagerContext:
     def key(self) -> Any:
         """See `Context.key`: a new one for each call of a layer."""
         if not self._key:
-            self._key.append(key_tensor())
+            self._key.append(key_tensor(interpreter=self.interpreter))
         return self._key[0]
 
     def site(self) -> int:
@@ -207,6 +223,7 @@ class EagerContext:
             self.training,
             self._key,
             self._dtype,
+            self.interpreter,
         )
         return record_layer(inner, layer, inputs)
 
@@ -247,6 +264,11 @@ def _check_indices(value: Any, count: int, layer: str) -> None:
         raise DataError(f"the layer {layer!r} expects integers from 0 to {count - 1}; at {list(at)} is {indices[at]}")
 
 
+def _interpreter_of(inputs: Sequence[Any]) -> EagerInterpreter:
+    """The interpreter of the device on which the inputs of a layer are, also while they are traced."""
+    return interpreter_for(inputs[0].device if inputs else None)
+
+
 def run_layer(
     layer: Layer, inputs: Sequence[Any], *, training: bool | None = None, key: Any = None, name: str | None = None
 ) -> Any:
@@ -276,9 +298,13 @@ def run_layer(
         _training.get() if training is None else training,
         [] if key is None else [key],
         dtype,
+        _interpreter_of(inputs),
     )
+    # tensors that a layer makes itself, such as the first state of a recurrent one, are on the device of its inputs
+    scope = nullcontext() if ctx.interpreter is cpu_interpreter() else use_interpreter(ctx.interpreter)
     try:
-        return record_layer(ctx, layer, tuple(inputs))
+        with scope:
+            return record_layer(ctx, layer, tuple(inputs))
     except ModelError as exc:
         reads = ", ".join(str(list(t.shape[1:])) for t in inputs)
         raise ShapeError(f"layer {ctx.name!r} ({type(layer).__name__}): {exc}; it reads {reads}") from exc

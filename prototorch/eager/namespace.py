@@ -31,6 +31,7 @@ _COMPUTE_MODES = (
     "use_deterministic_algorithms",
     "are_deterministic_algorithms_enabled",
 )
+_DEVICES = ("get_default_device", "set_default_device")
 _TYPES = ("can_cast", "get_default_dtype", "set_default_dtype", "promote_types")
 
 #: the public names and what they are
@@ -40,6 +41,7 @@ NAMES: dict[str, Any] = {
     **{name: dtype.DTYPES[target] for name, target in dtype.ALIASES.items()},
     **{name: getattr(grad_mode, name) for name in _MODES},
     **{name: getattr(dtype, name) for name in _TYPES},
+    **{name: getattr(device, name) for name in _DEVICES},
     **{name: getattr(compute_modes, name) for name in _COMPUTE_MODES},
     "result_type": operands.result_type,
     "finfo": type_info.finfo,

@@ -20,12 +20,12 @@ from prototorch.eager.dtype import (
     promote_types,
 )
 from prototorch.eager.in_place import assign
-from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.scalars import check_number, number_array
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
 from prototorch.errors import ShapeError, UsageError
+from prototorch.ops.interpreters import find_interpreter
 
 __all__ = [
     "accepts_out",
@@ -51,7 +51,7 @@ def as_operand(value: Any, name: str) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
-        return cpu_interpreter().constant(value)
+        return find_interpreter(()).constant(value)
     if isinstance(value, complex):
         raise UsageError(f"{name}: there are no complex numbers, got {value!r}")
     if getattr(value, "interpreter", None) is not None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from prototorch.engine.backends.device_name import name_of_device
+from prototorch.engine.backends.device_scope import default_device
 from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
@@ -28,6 +30,10 @@ class SymbolicTensor(SymbolicOperators):
 
     #: the net whose input it is, of which a model that begins with it takes over ``preprocess`` and ``augment``
     net: Net | None = None
+    #: the name of the device on which a static graph takes an input
+    input_device: str | None = None
+    #: whether the input itself says so, and not ``with pt.device(...)`` around it
+    is_placed = False
 
     def __init__(self, call: Call | None, index: int, input_node: InputNode | None = None):
         self.call, self.index, self.input_node = call, index, input_node
@@ -86,15 +92,21 @@ _INPUT_ARGUMENTS = {
 
 
 @explain_arguments(_INPUT_ARGUMENTS)
-def Input(shape: Sequence[int | None], name: str | None = None, dtype: str | None = None) -> SymbolicTensor:
+def Input(
+    shape: Sequence[int | None], name: str | None = None, dtype: str | None = None, device: Any = None
+) -> SymbolicTensor:
     """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is known when data are bound.
 
-    dtype: default float32.
+    dtype: default float32. device: where a static graph (`pt.Graph`) with this input runs; default that of
+    ``with pt.device(...)``, else the graph's own.
 
-    Raises UsageError for what is no shape, name or element type.
+    Raises UsageError for what is no shape, name, element type or device.
     """
     declared = NetInput(name=name or "input", shape=shape, dtype=dtype or "float32")
-    return SymbolicTensor(None, 0, InputNode(name or "", declared.shape, declared.dtype))
+    symbol = SymbolicTensor(None, 0, InputNode(name or "", declared.shape, declared.dtype))
+    symbol.input_device = default_device() if device is None else name_of_device(device)
+    symbol.is_placed = device is not None
+    return symbol
 
 
 def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str) -> Net:
@@ -114,12 +126,17 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
         raise UsageError(f"the model's name {name!r} {error}")
     outputs = _with_layers_alone(outputs)
     calls = {call.number: call for call in calls_before(outputs) if isinstance(call, LayerCall)}
-    names = _LayerNames()
+    names = LayerNaming()
     input_names: dict[int, str] = {}
     input_nodes = []
     for i, symbol in enumerate(inputs):
         if symbol.input_node is None:
             raise UsageError(f"input {i} of the model is not an Input but the output of a layer")
+        if symbol.is_placed:
+            raise UsageError(
+                f"{symbol!r} is on the device {symbol.input_device!r}, as inputs of a pt.Graph are; a model computes "
+                "on that of model.compile(device=...)"
+            )
         input_node = symbol.input_node
         name_here = names.take(input_node.name or ("input" if len(inputs) == 1 else f"input_{i + 1}"), "input")
         input_names[symbol.number] = name_here
@@ -131,7 +148,7 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
     layer_outputs: dict[tuple[int, int], str] = {}
     for number, call in calls.items():
         layer = call.layer
-        owner = _weights_owner(layer)
+        owner = weights_owner(layer)
         shared = weight_owners.get(owner)
         name_here = names.layer(layer, id(layer) in named_layers, weight_source(layer) is not None)
         named_layers.add(id(layer))
@@ -223,7 +240,7 @@ def inputs_by_name(names: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     return [nodes_by_name[name] if isinstance(name, str) else name for name in names]
 
 
-def _weights_owner(layer: Layer) -> Any:
+def weights_owner(layer: Layer) -> Any:
     """What layers with the same weights have in common: the place of the weights in a model, or the object itself."""
     source = weight_source(layer)
     return id(layer) if source is None else (id(source.variables), source.prefix)
@@ -234,7 +251,7 @@ def top_names(name: str, outputs: int) -> tuple[str, ...]:
     return (name, *(f"{name}:{i}" for i in range(1, outputs)))
 
 
-class _LayerNames:
+class LayerNaming:
     """Names for layers that have none: the type and a number."""
 
     def __init__(self) -> None:

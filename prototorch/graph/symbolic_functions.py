@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from prototorch.engine.backends.device_scope import default_device
+
 __all__ = [
     "SYMBOLIC_FUNCTIONS",
     "AssignCall",
@@ -34,6 +36,8 @@ class Call:
 
     def __init__(self) -> None:
         self.number = next(creation_order)
+        #: the name of the device on which a static graph is to compute it; None: wherever the graph runs
+        self.device = default_device()
 
     @property
     def title(self) -> str:

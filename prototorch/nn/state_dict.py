@@ -50,7 +50,7 @@ def as_tensor_of_state(value: Any) -> Tensor | None:
         value = value.detach().cpu()
         value = value.float().numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy()
     if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biuf":
-        return interpreter_for().constant(np.asarray(value))
+        return interpreter_for("cpu").constant(np.asarray(value))
     return None
 
 

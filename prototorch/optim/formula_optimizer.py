@@ -104,7 +104,7 @@ class FormulaOptimizer(Optimizer, abstract=True):
             return self.coefficients(group, steps[0])
 
         with outside_trace():
-            copies = {name: tensor(float(states[0][name].array)) for name in NUMBERS if name in states[0]}
+            copies = {name: tensor(float(states[0][name].array), device="cpu") for name in NUMBERS if name in states[0]}
             first = self.increment_step(group, {**states[0], **copies})
         variant, keys = self.variant(group, first), tuple(self.coefficients(group, first))
         rows = [[p, *(state[name] for name in names)] for p, state in members]
@@ -114,7 +114,7 @@ class FormulaOptimizer(Optimizer, abstract=True):
         """Fill in what a parameter's state lacks."""
         for name, value in self.initial_numbers(group).items():
             if name not in state:
-                state[name] = tensor(value)
+                state[name] = tensor(value, device="cpu")
         for name in names:
             if name not in state:
                 state[name] = self.initial_slot(group, name, p)

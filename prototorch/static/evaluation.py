@@ -8,12 +8,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from prototorch import ops
 from prototorch.compiler.trace import TraceInterpreter
 from prototorch.eager.backward import run_backward
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
-from prototorch.eager.interpreter import cpu_interpreter
+from prototorch.eager.interpreter import EagerInterpreter
 from prototorch.eager.layer_call import layer_state, training, weight_tensor
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
@@ -32,8 +33,18 @@ from prototorch.graph.symbolic_functions import (
 )
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers.base import compute_fans
+from prototorch.spec import Spec
 
-__all__ = ["Evaluation", "StaticProgram", "make_run", "next_step", "step_counts", "trained_tensors"]
+__all__ = [
+    "Evaluation",
+    "StaticProgram",
+    "existing_tensors",
+    "guarded_tensors",
+    "make_run",
+    "next_step",
+    "step_counts",
+    "trained_tensors",
+]
 
 Run = Callable[[Sequence[Tensor], Sequence[Tensor], Sequence[Tensor]], list[Any]]
 
@@ -53,6 +64,8 @@ class StaticProgram:
         #: gradients that are differentiated again
         self.differentiated = {c.number for c in gradient_calls if c.number in inner}
         self.is_training = bool(self.minimizers)
+        #: tensors of the CPU among the arguments of functions: their copies on the device of the graph, by their ids
+        self.constants: dict[int, Tensor] = {}
 
 
 class Evaluation:
@@ -67,19 +80,20 @@ class Evaluation:
         self.assignments: list[tuple[Tensor, Tensor]] = []
 
     @classmethod
-    def build(cls, program: StaticProgram, inputs: Sequence[SymbolicTensor], feeds: Sequence[Tensor]) -> None:
-        """Create the weights of layers and the slots of optimizers; all else is traced, and nothing of it computed.
+    def build(
+        cls, program: StaticProgram, inputs: Sequence[SymbolicTensor], specs: Sequence[Spec], host: EagerInterpreter
+    ) -> None:
+        """Create the weights of layers and the slots of optimizers for inputs of these specs, on the device of
+        ``host``; all else is traced, and nothing of it computed.
 
         Raises ResourceError where a weight, or a value of a call, would need more memory than there is.
         """
-        trace = TraceInterpreter(cpu_interpreter())
-        values = {
-            s.number: trace.input(f"argument:{k}", f.spec) for k, (s, f) in enumerate(zip(inputs, feeds, strict=True))
-        }
-        rates = [tensor(0.0)] * len(program.minimizers)
+        trace = TraceInterpreter(host)
+        values = {s.number: trace.input(f"argument:{k}", p) for k, (s, p) in enumerate(zip(inputs, specs, strict=True))}
+        rates = [tensor(0.0, device="cpu")] * len(program.minimizers)
         token = active_trace.set(trace)
         try:
-            cls(program, values, rates, rates)._build()
+            cls(program, values, rates, rates)._build(host.backend.free_bytes())
         except MemoryError as error:
             if isinstance(error, ResourceError):
                 raise
@@ -88,8 +102,7 @@ class Evaluation:
             active_trace.reset(token)
             trace.restore_grads()
 
-    def _build(self) -> None:
-        free = host_memory.free_bytes()
+    def _build(self, free: int | None) -> None:
         with training(False), no_grad():
             for call in self.program.calls:
                 if isinstance(call, MinimizeCall):
@@ -111,26 +124,44 @@ class Evaluation:
                             f"{call.title} in a graph needs {need:,} bytes of memory, and {free:,} are free"
                         )
 
-    def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
-        """Compute all calls, and give the values of the outputs; assignments take place at the end."""
+    def run(self, outputs: Sequence[SymbolicTensor], guarded: Sequence[Tensor]) -> list[Any]:
+        """Compute all calls, and give the values of the outputs; assignments take place at the end.
+
+        guarded: tensors that must be finite behind the run. For any, the last value says of the loss of each step, and
+        then of each of them, whether it will be: bool[losses + guarded].
+        """
         for number, value in self.feeds.items():
-            if (number, 0) in self.program.targets and value.spec.is_float:
-                self.feeds[number] = value.detach().requires_grad_()
+            own = self.feeds[number] = value.interpreter.copy(
+                value
+            ).detach()  # no function changes what the caller has fed
+            if (number, 0) in self.program.targets and own.spec.is_float:
+                own.requires_grad_()
         with training(self.program.is_training):
             for call in self.program.calls:
                 self.values[call.number] = self._with_gradient(call, self._compute(call))
         changed = {id(target.storage) for target, _ in self.assignments}
 
         def unaliased(value: Any) -> Any:
-            """The value in memory that no assignment changes."""
-            return value.clone() if isinstance(value, Tensor) and id(value.storage) in changed else value
+            """The value without its place on the tape, in memory that no assignment changes."""
+            if not isinstance(value, Tensor):
+                return value
+            return value.clone() if id(value.storage) in changed else value.detach()
 
         with no_grad():
             results = [unaliased(self.value(symbol)) for symbol in outputs]
+            if guarded:
+                results.append(self._finite_flags(guarded))
             values = [unaliased(value) for _, value in self.assignments]
             for (target, _), value in zip(self.assignments, values, strict=True):
                 assign(target, value, "assign")
         return results
+
+    def _finite_flags(self, guarded: Sequence[Tensor]) -> Tensor:
+        new_values = {id(target): value for target, value in self.assignments}
+        values = [self.value(call.inputs[0]) for call in self.program.minimizers]
+        values += [new_values.get(id(t), t) for t in guarded]
+        flags = [ops.reshape(ops.all(ops.isfinite(v), axis=None), shape=(1,)) for v in values]
+        return ops.concat(*flags, axis=0)
 
     def value(self, symbol: SymbolicTensor) -> Any:
         """The value of a symbol that has been computed."""
@@ -170,6 +201,8 @@ class Evaluation:
         """Arguments with the values of symbols in their places."""
         if isinstance(value, SymbolicTensor):
             return self.value(value)
+        if isinstance(value, Tensor):
+            return self.program.constants.get(id(value), value)
         if isinstance(value, list | tuple):
             return type(value)(self._substitute(one) for one in value)
         if isinstance(value, dict):
@@ -213,9 +246,11 @@ class Evaluation:
     def _slots(self, call: MinimizeCall, name: str, weight: Tensor) -> dict[str, Tensor]:
         """The optimizer's state of a weight, created where there is none yet."""
         if name not in call.slots:
-            host_memory.check_free(weight.spec.nbytes, f"the state of {type(call.optimizer).__name__} of {name!r}")
+            place = weight.interpreter
+            if not place.backend.has_device_memory:  # a GPU's allocation says so itself
+                host_memory.check_free(weight.spec.nbytes, f"the state of {type(call.optimizer).__name__} of {name!r}")
             arrays = call.optimizer.initial_slots(weight_spec(name, weight))
-            call.slots[name] = {k: weight_tensor(np.array(a), False) for k, a in arrays.items()}
+            call.slots[name] = {k: weight_tensor(np.array(a), False, interpreter=place) for k, a in arrays.items()}
         return call.slots[name]
 
 
@@ -225,7 +260,16 @@ def weight_spec(name: str, weight: Tensor) -> WeightSpec:
 
 
 def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
-    """The tensors that a step changes, by name: variables, and weights of layers that have been called."""
+    """The tensors that a step changes, by name: variables, and weights of layers that have been called. Raises
+    UsageError where there are none."""
+    tensors = existing_tensors(call)
+    if not tensors:
+        raise UsageError("minimize: the loss depends on no trainable variable, and on no layer with weights")
+    return tensors
+
+
+def existing_tensors(call: MinimizeCall) -> dict[str, Tensor]:
+    """As `trained_tensors`, also where there are none yet."""
     if call.variables is not None:
         return {v.name: v.tensor for v in call.variables}
     tensors: dict[str, Tensor] = {}
@@ -242,8 +286,6 @@ def trained_tensors(call: MinimizeCall) -> dict[str, Tensor]:
                     if t.requires_grad and id(t) not in variable_ids
                 }
             )
-    if not tensors:
-        raise UsageError("minimize: the loss depends on no trainable variable, and on no layer with weights")
     return tensors
 
 
@@ -255,14 +297,24 @@ def next_step(call: MinimizeCall) -> tuple[Tensor, Tensor]:
     """The learning rate and the number of the next step, as scalars."""
     rate, steps = call.optimizer.learning_rate, step_counts.get(call, 0)
     value = rate if isinstance(rate, int | float) else rate.value(steps)
-    return tensor(float(value), dtype="float32"), tensor(steps + 1, dtype="int64")
+    return tensor(float(value), dtype="float32", device="cpu"), tensor(steps + 1, dtype="int64", device="cpu")
+
+
+def guarded_tensors(program: StaticProgram) -> list[Tensor]:
+    """What steps of optimizers train, and their state: the tensors that must stay finite."""
+    tensors: dict[int, Tensor] = {}
+    for call in program.minimizers:
+        slots = [t for own in call.slots.values() for t in own.values()]
+        tensors.update((id(t), t) for t in [*trained_tensors(call).values(), *slots] if t.spec.is_float)
+    return list(tensors.values())
 
 
 def make_run(program: StaticProgram, inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor]) -> Run:
-    """The run of a graph as a function of tensors: inputs, learning rates, numbers of steps."""
+    """The run of a graph as a function of tensors: inputs, learning rates, numbers of steps. See `Evaluation.run`."""
     numbers = [symbol.number for symbol in inputs]
 
     def run(feeds: Sequence[Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
-        return Evaluation(program, dict(zip(numbers, feeds, strict=True)), rates, steps).run(outputs)
+        values = Evaluation(program, dict(zip(numbers, feeds, strict=True)), rates, steps)
+        return values.run(outputs, guarded_tensors(program))
 
     return run

@@ -16,6 +16,8 @@ from prototorch.eager.functions.creation import tensor
 from prototorch.eager.layer_call import layer_state, weight_tensor
 from prototorch.eager.registry import check_arguments
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.backends.device_name import name_of_device
+from prototorch.engine.backends.device_scope import without_default_device
 from prototorch.engine.storage import container
 from prototorch.errors import ModelFileError, PrototorchError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor
@@ -64,6 +66,8 @@ class SavedGraph:
         self.outputs = [self._symbol(one) for one in _list(content, "outputs")]
         self.updates = [self._symbol(one) for one in _list(content, "updates")]
         self.gives_list = _flag(content, "gives_list")
+        #: the device on which it ran, a name; None: it had not been placed
+        self.device = name_of_device(_text(content, "device")) if content.get("device") is not None else None
 
     def _input(self, one: Any) -> SymbolicTensor:
         symbol = Input(tuple(_list(one, "shape")), name=_text(one, "name") or None, dtype=_text(one, "dtype"))
@@ -88,7 +92,7 @@ class SavedGraph:
         return self.arrays[path]
 
     def _constant(self, path: Any) -> Tensor:
-        return tensor(self._array(path))
+        return tensor(self._array(path), device="cpu")
 
     def _add(self, one: Any) -> None:
         number, kind = _number(one, "id"), _text(one, "kind")
@@ -211,6 +215,7 @@ def read_graph(path: str | PathLike[str]) -> SavedGraph:
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise ModelFileError(f"{path}: static graph of format {version!r:.20}; this prototorch reads {FORMAT_VERSION}")
     try:
-        return SavedGraph(json.loads(str(contents.meta["graph"])), contents.arrays)
+        with without_default_device():
+            return SavedGraph(json.loads(str(contents.meta["graph"])), contents.arrays)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PrototorchError) as error:
         raise ModelFileError(f"{path}: its graph cannot be read: {error!s:.200}") from error

@@ -46,7 +46,7 @@ class _GraphWriter:
         graph = self.graph
         variables = [
             {"id": v.number, "name": v.name, "trainable": v.trainable, "array": self._array(f"variable/{k}", v.value)}
-            for k, v in enumerate(graph.variables)
+            for k, v in enumerate(graph.state.variables)
         ]
         inputs = [
             {"id": s.number, "name": s.input_node.name, "shape": list(s.input_node.shape), "dtype": s.input_node.dtype}
@@ -55,7 +55,7 @@ class _GraphWriter:
         return {
             "inputs": inputs, "variables": variables, "calls": [self._call(c) for c in graph.program.calls],
             "outputs": [self._symbol(s) for s in graph.outputs], "updates": [self._symbol(s) for s in graph.updates],
-            "gives_list": graph.gives_list,
+            "gives_list": graph.gives_list, "device": graph.declared_device,
         }  # fmt: skip
 
     def _symbol(self, symbol: SymbolicTensor) -> list[int]:

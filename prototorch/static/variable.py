@@ -9,23 +9,28 @@ import numpy as np
 
 from prototorch.eager.fed_values import fed_array
 from prototorch.eager.functions.creation import as_array
+from prototorch.eager.interpreter import interpreter_for
 from prototorch.eager.layer_call import weight_tensor
 from prototorch.eager.random_keys import default_keys
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.backends.device_scope import default_device
 from prototorch.errors import UsageError
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall, VariableCall
 from prototorch.initializers.base import Initializer, compute_fans
+from prototorch.static.kept_array import KeptArray
+from prototorch.static.placement import mark_placed
 
 __all__ = ["GraphVariable", "group"]
 
 
-class GraphVariable(SymbolicTensor):
+class GraphVariable(KeptArray, SymbolicTensor):
     """An array that a static graph keeps between its runs; itself a symbol, the array's value in a run.
 
     initial_value: an array, a number, or an initializer with ``shape`` ("zeros", "glorot_uniform", an object of
     `pt.initializers`). trainable: whether `minimize` changes it. name: default ``variable_N``. dtype: default that of
-    the value, float32 for Python's floats and initializers.
+    the value, float32 for Python's floats and initializers. device: where it lives, and the graphs that use it run;
+    default that of a value which is a tensor on a GPU, or of ``with pt.device(...)``; without one the graph's.
 
     ``value`` is a copy of the array, also to be set.
     """
@@ -38,6 +43,7 @@ class GraphVariable(SymbolicTensor):
         trainable: bool = True,
         name: str | None = None,
         dtype: Any = None,
+        device: Any = None,
     ):
         super().__init__(VariableCall(self), 0)
         self.trainable, self.name = trainable, name or f"variable_{self.number}"
@@ -56,23 +62,15 @@ class GraphVariable(SymbolicTensor):
             array = as_array(initial_value) if dtype is None else fed_array(initial_value, dtype, receiver)
             if shape is not None and tuple(shape) != array.shape:
                 raise UsageError(f"Variable {self.name!r}: shape {list(shape)} was given for {list(array.shape)}")
-        self.tensor: Tensor = weight_tensor(array, array.dtype.kind == "f")
+        if device is None and isinstance(initial_value, Tensor) and initial_value.device.type != "cpu":
+            device = initial_value.device
+        interpreter = interpreter_for(device)
+        self.tensor: Tensor = weight_tensor(array, array.dtype.kind == "f", interpreter=interpreter)
+        if device is not None or default_device() is not None:
+            mark_placed(self.tensor)
 
     def __repr__(self) -> str:
         return f"<Variable {self.name!r} {self.tensor.spec}>"
-
-    @property
-    def value(self) -> np.ndarray:
-        """A copy of the array."""
-        return np.array(self.tensor.numpy())
-
-    @value.setter
-    def value(self, array: Any) -> None:
-        new_value = fed_array(array, self.tensor.dtype, repr(self))
-        if new_value.shape != tuple(self.tensor.shape):
-            raise UsageError(f"{self!r}: cannot take an array of shape {list(new_value.shape)}")
-        self.tensor.array[...] = new_value
-        self.tensor.storage.mark_changed()
 
     def assign(self, value: Any) -> SymbolicTensor:
         """The assignment of a symbol to the variable: give it to a `Graph` as an update, or as an output. In a run all

@@ -128,7 +128,7 @@ def load(f: Any, map_location: Any = None, weights_only: bool = True, mmap: bool
         raise UsageError("load: weights_only=False would run code of the file; only tensors and plain values are read")
     if options:
         raise UsageError(f"load: unknown argument {min(options)!r}")
-    interpreter = interpreter_for(None if map_location is None else as_device(map_location))
+    interpreter = interpreter_for("cpu" if map_location is None else as_device(map_location))
 
     def make(array: Any) -> Tensor:  # bfloat16 is read as float32
         return interpreter.constant(np.array(array.read()).astype(np.dtype(str(as_dtype(array.dtype))), copy=False))

@@ -16,6 +16,7 @@ from prototorch.eager.functions.transfer import transfer
 from prototorch.eager.interpreter import cpu_interpreter
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.tensor import Tensor
+from prototorch.engine.backends.device_scope import default_device
 from prototorch.errors import UsageError
 
 __all__ = ["as_tensor", "from_numpy", "to"]
@@ -119,9 +120,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     """Data as a tensor: a tensor itself, the memory of a NumPy array, or a copy of nested sequences
     (torch.as_tensor)."""
     if isinstance(data, Tensor):
-        return to(data, dtype=dtype, device=device)
+        return to(data, dtype=dtype, device=default_device() if device is None else device)
     if isinstance(data, np.ndarray) and data.dtype.name in DTYPES and data.dtype.isnative:
-        return to(from_numpy(data), dtype=dtype, device=device)
+        return to(from_numpy(data), dtype=dtype, device=default_device() if device is None else device)
     return tensor(data, dtype=dtype, device=device)
 
 

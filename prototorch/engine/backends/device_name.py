@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from prototorch.errors import did_you_mean
+from prototorch.errors import UsageError, did_you_mean
 
-__all__ = ["DEVICE_NAMES", "MAX_NUMBER", "DeviceName", "describe_device_names", "parse_device", "suggest_device"]
+__all__ = ["DEVICE_NAMES", "MAX_NUMBER", "DeviceName", "describe_device_names", "name_of_device", "parse_device",
+           "suggest_device", "unknown_device_error"]  # fmt: skip
 
 DEVICE_NAMES = ("auto", "cpu", "cuda")
 MAX_NUMBER = 9999  # of a GPU
@@ -34,6 +35,22 @@ def parse_device(name: str) -> DeviceName | None:
     if match[3] is not None:
         return DeviceName("cuda", int(match[3]))
     return DeviceName(match[1]) if match[1] else DeviceName(match[2], 0)
+
+
+def unknown_device_error(name: str) -> UsageError:
+    """The error for what is no device of a tensor."""
+    hint = "" if parse_device(name) else suggest_device(name, ("cpu", "cuda"))
+    return UsageError(f"there is no device {name[:60]!r}; there are 'cpu', 'cuda' and 'cuda:N'.{hint}")
+
+
+def name_of_device(value: Any) -> str:
+    """The name of a device of tensors, which is given as its name, a `prototorch.device`, or the number of a GPU.
+    Raises UsageError for what is none."""
+    name = f"cuda:{value}" if type(value) is int else str(value)
+    parsed = parse_device(name)
+    if parsed is None or parsed.type == "auto":
+        raise unknown_device_error(name)
+    return name
 
 
 def describe_device_names() -> str:

@@ -95,7 +95,7 @@ def pack_padded_sequence(
             "pack_padded_sequence: the lengths must be sorted, the longest first, got "
             f"{length_array.tolist()!s:.80}; pass enforce_sorted=False to have them sorted here"
         )
-    indices = None if enforce_sorted else tensor(order)
+    indices = None if enforce_sorted else tensor(order, device="cpu")
     sizes = (length_array[order][None, :] > np.arange(max(length_array))[:, None]).sum(axis=1)
     positions = np.concatenate([order[:size] * time + t for t, size in enumerate(sizes)])
     flat = ops.reshape(padded, shape=(batch * time, *padded.shape[2:]))
