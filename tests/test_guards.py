@@ -1,15 +1,17 @@
 """The table guard x face: what one way of running a model refuses, every other refuses as well, and writes nothing.
 
-A row is a guard, a column a face. The indices of ops are rows of their own: they are those of all ops that declare
-bounds (`Op.index_bounds`). An op, a method of a model that takes data, or a face without a cell fails. A cell runs what
+A row is a guard, a column a face. The values of ops are rows of their own: they are those of all ops that declare
+bounds (`Op.value_bounds`). An op, a method of a model that takes data, or a face without a cell fails. A cell runs what
 is to be refused, or is a reason why there is none, such as what PyTorch does there.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +20,15 @@ import prototorch as pt
 from prototorch import caffe
 from prototorch.eager.layer_call import layer_state
 from prototorch.engine.backends.devices import backend_for
-from prototorch.errors import DataError, IndexRangeError, PrototorchError, RangeError, ShapeError, TrainingError
+from prototorch.errors import (
+    DataError,
+    IndexRangeError,
+    PrototorchError,
+    RangeError,
+    ShapeError,
+    TrainingError,
+    UsageError,
+)
 from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.model.load import model_from_text
@@ -29,23 +39,27 @@ from prototorch.spec import Spec
 
 F = pt.nn.functional
 
-# ---------------------------------------------------------------- the indices of ops, in a plan and compiled
+# ---------------------------------------------------------------- the values of ops, in a plan and compiled
 
-#: op -> specs of its inputs, attributes; the inputs that hold indices are those of `Op.index_bounds`
-INDEX_OPS = {
+#: op -> specs of its inputs, attributes; the inputs whose values have bounds are those of `Op.value_bounds`
+VALUE_OPS = {
     "advanced_index": (["float32[4, 3]", "int64[2]", "int64[2]"], {"axes": (0, 1)}),
     "bounded_index": (["int64[2]"], {"size": 3, "message": "no {}"}),
+    "bounded_values": (["float32[2]"], {"low": 0, "high": 1, "message": "no {}"}),
+    "floor_divide": (["int32[2]", "int32[2]"], {}),
+    "fmod": (["int64[2]", "int64[2]"], {}),
     "index_put": (["float32[4, 3]", "float32[4, 2]", "int64[2]"], {"axes": (1,)}),
     "one_hot": (["int32[2]"], {"classes": 3}),
+    "remainder": (["uint8[2]", "uint8[2]"], {}),
     "sparse_softmax_cross_entropy": (["float32[2, 3]", "int64[2]"], {}),
     "take": (["float32[4, 3]", "int32[2]"], {}),
     "take_along_axis": (["float32[2, 3]", "int64[2, 1]"], {}),
 }
 
 
-def test_every_op_that_reads_indices_has_a_row():
-    declaring = {n for n, op in OPS.items() if isinstance(op, Op) and type(op).index_bounds is not Op.index_bounds}
-    assert declaring == INDEX_OPS.keys()
+def test_every_op_with_bounds_has_a_row():
+    declaring = {n for n, op in OPS.items() if isinstance(op, Op) and type(op).value_bounds is not Op.value_bounds}
+    assert declaring == VALUE_OPS.keys()
 
 
 def spec_of(text):
@@ -54,19 +68,27 @@ def spec_of(text):
 
 
 def op_inputs(name):
-    texts, attrs = INDEX_OPS[name]
+    texts, attrs = VALUE_OPS[name]
     specs = tuple(map(spec_of, texts))
-    return specs, attrs, OPS[name].index_bounds(specs, attrs)
+    return specs, attrs, OPS[name].value_bounds(specs, attrs)
 
 
-ROWS = [(n, k, end) for n in INDEX_OPS for k in op_inputs(n)[2] for end in (0, 1)]
+def ends_of(bounds):
+    """A valid and an invalid value for each limit."""
+    ends = [(0, -1 if bounds.are_indices else -0.5)] if bounds.low is not None else []
+    ends += [(bounds.high, bounds.high + 1)] if bounds.high is not None else []
+    ends += [(bounds.high, np.nan)] if bounds.high is not None and not bounds.are_indices else []
+    return [*ends, (3, 0)] if bounds.excludes_zero else ends
+
+
+ROWS = [(n, k, end) for n in VALUE_OPS for k, bounds in op_inputs(n)[2].items() for end in ends_of(bounds)]
 
 
 @pytest.mark.parametrize("face", ["plan", "compile"])
 @pytest.mark.parametrize(("name", "position", "end"), ROWS)
-def test_a_plan_refuses_an_index_on_either_side(name, position, end, face):
+def test_a_plan_refuses_a_value_on_either_side(name, position, end, face):
     specs, attrs, bounds = op_inputs(name)
-    arrays = [np.zeros(s.shape, s.dtype) for s in specs]
+    arrays = [np.ones(s.shape, s.dtype) for s in specs]
     state = np.zeros(3, np.float32)
     if face == "plan":
         graph = Graph()
@@ -88,12 +110,13 @@ def test_a_plan_refuses_an_index_on_either_side(name, position, end, face):
         call = lambda: function(*map(pt.tensor, arrays))  # noqa: E731
     call()
     assert state.tolist() == [1, 1, 1]
-    low, high = bounds[position]
-    arrays[position].reshape(-1)[-1] = outside = (low - 1, high)[end]
-    with pytest.raises(IndexRangeError, match=rf"{outside}\b"):
+    inside, outside = end
+    arrays[position].reshape(-1)[-1] = outside
+    error, words = (IndexRangeError, rf"{outside}\b") if bounds[position].are_indices else (UsageError, f"no {outside}")
+    with pytest.raises(error, match="integers by 0" if outside == 0 else words):
         call()
     assert state.tolist() == [1, 1, 1]
-    arrays[position].reshape(-1)[-1] = (low, high - 1)[end]
+    arrays[position].reshape(-1)[-1] = inside
     call()
     assert state.tolist() == [2, 2, 2]
 
@@ -157,6 +180,124 @@ def test_a_label_to_ignore_stays():
         assert float(loss) == pytest.approx(float(F.cross_entropy(pt.tensor(X[:1]), labels[:1])))
 
 
+# ---------------------------------------------------------------- PyTorch's functions that take some values only
+
+T = pt.tensor
+#: function -> valid arguments, and arguments that it refuses
+VALUE_FUNCTIONS = {
+    "a // b": (lambda a, b: a // b, (T([4, 5]), T([2, -3])), [(T([4, 5]), T([2, 0])), (T([4, 5]), T(0))]),
+    "a % b": (lambda a, b: a % b, (T([4, 5]), T([2, -3])), [(T([4, 5]), T([2, 0]))]),
+    "fmod": (pt.fmod, (T([4, 5]), T([2, -3])), [(T([4, 5]), T([2, 0]))]),
+    "div": (lambda a, b: pt.div(a, b, rounding_mode="trunc"), (T([4, 5]), T([2, -3])), [(T([4, 5]), T([2, 0]))]),
+    "floor_divide of bytes": (
+        lambda a, b: a.floor_divide(b), (T([4], dtype=pt.uint8), T([2], dtype=pt.uint8)),
+        [(T([4], dtype=pt.uint8), T([256]).to(pt.uint8))],
+    ),
+    "binary_cross_entropy": (
+        F.binary_cross_entropy, (T([0.0, 1.0]), T([1.0, 0.0])),
+        [(T([0.5, bad]), T([1.0, 0.0])) for bad in (-1e-6, 1.001, float("nan"), float("inf"))],
+    ),
+    "gaussian_nll_loss": (
+        F.gaussian_nll_loss, (T([0.5]), T([1.0]), T([0.0])), [(T([0.5]), T([1.0]), T([-1.0]))]
+    ),
+    "embedding_bag": (
+        lambda i, o: F.embedding_bag(i, T(X), o), (T([0, 1, 1]), T([0, 3])),
+        [(T([0, 1, 1]), T(offsets)) for offsets in ([1, 2], [0, 4], [0, -1])],
+    ),
+    "quantile": (pt.quantile, (T([1.0, 2.0]), T(1.0)), [(T([1.0, 2.0]), T(1.5)), (T([1.0, 2.0]), T(-0.1))]),
+    "nanquantile": (pt.nanquantile, (T([1.0, 2.0]), T(0.0)), [(T([1.0, 2.0]), T(1.5))]),
+    "bernoulli": (pt.bernoulli, (T([0.0, 1.0]),), [(T([0.5, 1.5]),), (T([-0.5, 0.5]),)]),
+    "normal": (lambda std: pt.normal(0.0, std), (T([0.0, 1.0]),), [(T([1.0, -1.0]),)]),
+    "cov": (
+        lambda x, w: pt.cov(x, aweights=w), (T(X), T([1.0, 2.0, 1.0])), [(T(X), T([1.0, -2.0, 1.0]))]
+    ),
+    "cov of counts": (lambda x, w: pt.cov(x, fweights=w), (T(X), T([1, 2, 1])), [(T(X), T([1, -2, 1]))]),
+    "masked_scatter": (
+        pt.masked_scatter, (T([1, 2]), T([True, False]), T([5])), [(T([1, 2]), T([True, True]), T([5]))]
+    ),
+    "masked_fill": (
+        pt.masked_fill, (T([1], dtype=pt.uint8), T([True]), T(255)),
+        [(T([1], dtype=pt.uint8), T([True]), T(number)) for number in (256, -300, 300.0, float("nan"))],
+    ),
+}  # fmt: skip
+
+
+def graph_of(function, *examples):
+    """A function as a static graph."""
+    inputs = [pt.Input(tuple(x.shape), batch_size=None, dtype=str(x.dtype).split(".")[-1]) for x in examples]
+    return pt.Graph(inputs, [function(*inputs)])
+
+
+@pytest.mark.parametrize("run", [lambda f: f, pt.compile], ids=["eager", "compile"])
+@pytest.mark.parametrize("name", VALUE_FUNCTIONS)
+def test_functions_of_values(name, run):
+    work, valid, refused = VALUE_FUNCTIONS[name]
+    counter = pt.zeros(1)
+
+    def function(*arguments):
+        result = work(*arguments)
+        counter.add_(1)
+        return result
+
+    function = run(function)
+    function(*valid)
+    for arguments in refused:
+        with pytest.raises((UsageError, ShapeError)):
+            function(*arguments)
+    assert float(counter) == 1
+    function(*valid)
+    assert float(counter) == 2
+
+
+def test_no_function_checks_values_without_the_plan():
+    """A function that refuses values says so by `bounded` or `bounded_values`, which a plan counts; those that need the
+    values themselves are refused where they are traced."""
+    package = Path(pt.__file__).parent
+    condition = re.compile(r"if [^\n]*(has_memory|\"backend\"\)) and[^\n]*:\n\s+raise")
+    for folder in ("eager/functions", "nn", "linalg", "special", "losses", "layers", "metrics"):
+        for path in (package / folder).rglob("*.py"):
+            text = path.read_text()
+            at = [text[: m.start()].count("\n") + 1 for m in condition.finditer(text)]
+            assert (path.name, at) == (path.name, []) or path.name == "indexed_writes.py", at
+
+
+# ---------------------------------------------------------------- integers that overflow: as torch, in every face
+
+OVERFLOWS = {
+    "a + b": lambda a, b: a + b,
+    "a - b": lambda a, b: a - b,
+    "a * b": lambda a, b: a * b,
+    "a * a": lambda a, b: a * a,
+    "-a": lambda a, b: -a,
+    "abs": lambda a, b: a.abs(),
+    "a << 1": lambda a, b: a << 1,
+    "a + 1": lambda a, b: a + 1,
+    "a ** 3": lambda a, b: a**3,
+    "sum": lambda a, b: a.sum(),
+    "cumsum": lambda a, b: a.cumsum(0),
+    "prod": lambda a, b: a.prod(),
+    "a // b": lambda a, b: a // b,
+    "a / b": lambda a, b: a / b,
+    "to int8": lambda a, b: a.to(a.to(b.dtype).dtype),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("run", [lambda f: f, pt.compile], ids=["eager", "compile"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_integers_that_overflow_are_as_in_torch(name, dtype, run):
+    torch = pytest.importorskip("torch")
+    limits = np.iinfo(dtype)
+    a = np.array([limits.min, limits.max, limits.max // 2 + 1, 3], dtype)
+    b = np.array([1 if limits.min == 0 else -1, 2, limits.max, 5], dtype)
+    function = OVERFLOWS[name]
+    expected = function(torch.tensor(a), torch.tensor(b)).numpy()
+    result = run(lambda x, y: function(x, y))(pt.tensor(a), pt.tensor(b)).numpy()
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
 # ---------------------------------------------------------------- guards of models
 
 TEXT = """
@@ -167,22 +308,24 @@ Dense { name: "top"  units: 3 }
 compile { loss: sparse_categorical_crossentropy { from_logits: true }  optimizer: SGD { learning_rate: 0.1 } }
 """
 DIRECT = 'Embedding { name: "table"  input_dim: 5  output_dim: 4 }'
-COMPUTED = 'Add { name: "twice"  bottom: ["i", "i"] }\nEmbedding { name: "table"  input_dim: 5  output_dim: 4 }'
+#: what is looked up in the table, of the input i -> layers of a text, and the same of tensors
+COMPUTED = {"i": ("", lambda i: i), "2 * i": ('Add { bottom: ["i", "i"] }', lambda i: i * 2)}
+COMPUTED["i % i"] = ('Mod { bottom: ["i", "i"] }', lambda i: i % i)
 INDICES, LABELS = np.array([[0, 1], [2, 0]], np.int32), np.array([0, 2], np.int32)
 
 
 class EagerModule(pt.nn.Module):
-    def __init__(self, factor):
+    def __init__(self, index):
         super().__init__()
-        self.factor, self.table, self.top = factor, pt.nn.Embedding(5, 4), pt.nn.Linear(8, 3)
+        self.index, self.table, self.top = index, pt.nn.Embedding(5, 4), pt.nn.Linear(8, 3)
 
     def forward(self, i):
-        return self.top(pt.flatten(self.table(i * self.factor), 1))
+        return self.top(pt.flatten(self.table(self.index(i)), 1))
 
 
-def torch_face(factor, run):
+def torch_face(computed, run):
     """A step of training; the weights; for indices and labels."""
-    module = EagerModule(factor)
+    module = EagerModule(COMPUTED[computed][1])
     optimizer = pt.optim.SGD(module.parameters(), lr=0.1)
 
     def step(i, y):
@@ -198,12 +341,12 @@ def torch_face(factor, run):
     )
 
 
-def graph_face(factor):
+def graph_face(computed):
     i, y = pt.Input((2,), dtype="int64"), pt.Input((1,), dtype="int64")
     table = pt.layers.Embedding(input_dim=5, output_dim=3)
-    loss = -table(i * factor).sum(1).log_softmax(1).gather(1, y).mean()
+    loss = -table(COMPUTED[computed][1](i)).sum(1).log_softmax(1).gather(1, y).mean()
     graph = pt.Graph([i, y], [loss], [pt.optimizers.SGD(learning_rate=0.1).minimize(loss)])
-    graph(INDICES.astype(np.int64), LABELS.astype(np.int64)[:, None])  # which makes the table
+    graph(np.ones((2, 2), np.int64), LABELS.astype(np.int64)[:, None])  # which makes the table
     return (
         lambda i, y: graph(i.astype(np.int64), y.astype(np.int64)[:, None]),
         lambda: [w.detach().numpy() for w in layer_state(table).weights.values()],
@@ -212,8 +355,8 @@ def graph_face(factor):
 
 
 def model_face(call):
-    def face(factor):
-        model = model_from_text(TEXT % (COMPUTED if factor == 2 else DIRECT))
+    def face(computed):
+        model = model_from_text(TEXT % f"{COMPUTED[computed][0]}\n{DIRECT}")
         model.build()
 
         def spoil():
@@ -275,31 +418,38 @@ compile { loss: sparse_categorical_crossentropy { from_logits: true } }
 
 @dataclass(frozen=True)
 class Face:
-    """A way to run a model: how it is made, by a factor of its indices and a folder; whether it reads labels."""
+    """A way to run a model: how it is made, by what is looked up in its table and a folder; whether it reads labels."""
 
     make: Callable
     trains: bool = True
     reads_labels: bool = True
 
 
+#: a method of a model that takes data -> a call of it
+MODEL_CALLS = {
+    "fit": fit,
+    "callbacks": lambda m, i, y: fit(m, i, y, callbacks=[Watcher()]),
+    "train_on_batch": lambda m, i, y: m.train_on_batch(i, y),
+    "evaluate": lambda m, i, y: m.evaluate(i, y, verbose=0),
+    "test_on_batch": lambda m, i, y: m.test_on_batch(i, y),
+    "predict": lambda m, i, y: m.predict(i, verbose=0),
+    "predict_on_batch": lambda m, i, y: m.predict_on_batch(i),
+}
+TRAINING, PREDICTION = ("fit", "callbacks", "train_on_batch"), ("predict", "predict_on_batch")
 FACES = {
-    "eager": Face(lambda factor, _: torch_face(factor, lambda f: f)),
-    "compile": Face(lambda factor, _: torch_face(factor, pt.compile)),
-    "graph": Face(lambda factor, _: graph_face(factor)),
-    "fit": Face(lambda factor, _: model_face(fit)(factor)),
-    "callbacks": Face(lambda factor, _: model_face(lambda m, i, y: fit(m, i, y, callbacks=[Watcher()]))(factor)),
-    "train_on_batch": Face(lambda factor, _: model_face(lambda m, i, y: m.train_on_batch(i, y))(factor)),
-    "evaluate": Face(lambda factor, _: model_face(lambda m, i, y: m.evaluate(i, y, verbose=0))(factor), trains=False),
-    "test_on_batch": Face(lambda factor, _: model_face(lambda m, i, y: m.test_on_batch(i, y))(factor), trains=False),
-    "predict": Face(lambda factor, _: model_face(lambda m, i, y: m.predict(i, verbose=0))(factor), False, False),
-    "predict_on_batch": Face(lambda factor, _: model_face(lambda m, i, y: m.predict_on_batch(i))(factor), False, False),
+    "eager": Face(lambda computed, _: torch_face(computed, lambda f: f)),
+    "compile": Face(lambda computed, _: torch_face(computed, pt.compile)),
+    "graph": Face(lambda computed, _: graph_face(computed)),
+    **{
+        name: Face(lambda computed, _, call=call: model_face(call)(computed), name in TRAINING, name not in PREDICTION)
+        for name, call in MODEL_CALLS.items()
+    },
     "caffe forward": Face(lambda _, folder: caffe_face(lambda s: s.net.forward(), folder), trains=False),
     "caffe step": Face(lambda _, folder: caffe_face(lambda s: s.step(1), folder)),
     "caffe solve": Face(lambda _, folder: caffe_face(lambda s: s.solve(), folder)),
 }
 #: methods of a model that take data, and those of a solver that train, are faces
 IN_OTHER_TESTS = {"generate": "test_a_text_whose_token_has_no_row"}
-NO_COMPUTED = "Caffe's nets have no layer of integers before Embed"
 
 
 def test_every_method_that_takes_data_is_a_face():
@@ -320,42 +470,86 @@ def replaced(array, value):
     return changed
 
 
-#: guard -> (factor of the indices, the indices, the labels, errors), None where the face is left out with a reason
+#: guard -> (what is looked up, valid indices, the indices, the labels, errors)
 GUARDS = {
-    "index too large": (1, replaced(INDICES, 5), LABELS, (RangeError, DataError)),
-    "index negative": (1, replaced(INDICES, -1), LABELS, (RangeError, DataError)),
-    "computed index": (2, replaced(INDICES, 3), LABELS, (RangeError,)),
-    "label too large": (1, INDICES, replaced(LABELS, 3), (RangeError, DataError)),
-    "label negative": (1, INDICES, replaced(LABELS, -1), (RangeError, DataError)),
-    "integer outside its type": (1, replaced(INDICES.astype(np.int64), 2**40), LABELS, (RangeError, DataError)),
-    "columns": (1, np.concatenate([INDICES, INDICES[:, :1]], axis=1), LABELS, (ShapeError, DataError)),
-}
+    "index too large": ("i", INDICES, replaced(INDICES, 5), LABELS, (RangeError, DataError)),
+    "index negative": ("i", INDICES, replaced(INDICES, -1), LABELS, (RangeError, DataError)),
+    "computed index": ("2 * i", INDICES, replaced(INDICES, 3), LABELS, (RangeError,)),
+    "computed index that overflows": ("2 * i", INDICES, replaced(INDICES, 2**30), LABELS, (RangeError,)),
+    "division by 0": ("i % i", INDICES + 1, replaced(INDICES + 1, 0), LABELS, (UsageError,)),
+    "label too large": ("i", INDICES, INDICES, replaced(LABELS, 3), (RangeError, DataError)),
+    "label negative": ("i", INDICES, INDICES, replaced(LABELS, -1), (RangeError, DataError)),
+    "integer outside its type": (
+        "i", INDICES, replaced(INDICES.astype(np.int64), 2**40), LABELS, (RangeError, DataError)
+    ),
+    "fraction": ("i", INDICES, replaced(INDICES.astype(np.float32), 1.5), LABELS, (UsageError, DataError)),
+    "number of columns": (
+        "i", INDICES, np.concatenate([INDICES, INDICES[:, :1]], axis=1), LABELS, (ShapeError, DataError)
+    ),
+}  # fmt: skip
+#: the faces that a guard does not have, with the reason
 LEFT_OUT = {
-    **{("computed index", f"caffe {name}"): NO_COMPUTED for name in ("forward", "step", "solve")},
-    ("columns", "caffe forward"): "Caffe reshapes its blobs; InnerProduct refuses",
+    **{
+        (guard, f"caffe {name}"): "Caffe's nets have no layer of integers before Embed"
+        for name in ("forward", "step", "solve")
+        for guard in ("computed index", "computed index that overflows", "division by 0")
+    },
+    **{("fraction", f"caffe {name}"): "as Caffe, whose blobs are floats" for name in ("forward", "step", "solve")},
+    **{("fraction", name): "tensors have the type of the program" for name in ("eager", "compile", "graph")},
 }
 
 
+@pytest.mark.filterwarnings("ignore:data. the values of the input")
 @pytest.mark.parametrize("guard", GUARDS)
 @pytest.mark.parametrize("face", FACES)
 def test_guard_of_a_face(guard, face, tmp_path):
-    factor, indices, labels, errors = GUARDS[guard]
-    reads = FACES[face]
-    if (guard, face) in LEFT_OUT and guard == "computed index":
+    if (guard, face) in LEFT_OUT:
         assert LEFT_OUT[guard, face]
         return
-    call, weights, _ = reads.make(factor, tmp_path)
+    computed, valid, indices, labels, errors = GUARDS[guard]
+    reads = FACES[face]
+    call, weights, _ = reads.make(computed, tmp_path)
     if reads.reads_labels or not guard.startswith("label"):
         before = [np.array(w) for w in weights()]
         with pytest.raises(PrototorchError) as caught:
             call(indices, labels)
         assert isinstance(caught.value, errors), repr(caught.value)
         assert all(np.array_equal(a, b) for a, b in zip(before, weights(), strict=True))
-    if guard != "columns":
+    if guard != "number of columns":
         before = [np.array(w) for w in weights()]
-        call(INDICES, LABELS)
+        call(valid, LABELS)
         changed = not all(np.array_equal(a, b) for a, b in zip(before, weights(), strict=True))
         assert changed == reads.trains
+
+
+#: why a face has no columns with names
+POSITIONS = {
+    **dict.fromkeys(("eager", "compile", "graph"), "as torch: a tensor has no columns with names"),
+    **dict.fromkeys(("caffe forward", "caffe step", "caffe solve"), "as Caffe: blobs have no columns with names"),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_exchanged_columns_of_a_face(face):
+    """A model that was trained on columns reads a table by their names, in whatever order they are."""
+    if face in POSITIONS:
+        assert POSITIONS[face]
+        return
+    first, second = (model_from_text(TEXT % DIRECT) for _ in range(2))
+    first.fit({"a": INDICES[:, 0], "b": INDICES[:, 1]}, LABELS, verbose=0, validation_split=0)
+    second.fit(INDICES, LABELS, verbose=0, validation_split=0)
+    for model in (first, second):
+        for name in model.weights:
+            model.weights[name] = second.weights[name]
+    call = MODEL_CALLS[face]
+    result = call(first, {"b": INDICES[:, 1], "a": INDICES[:, 0]}, LABELS)
+    expected = call(second, INDICES, LABELS)
+    if isinstance(expected, np.ndarray | tuple):
+        np.testing.assert_array_equal(result, expected)
+    for name in first.weights:
+        np.testing.assert_array_equal(first.weights[name], second.weights[name])
+    with pytest.raises(DataError, match="has no column 'a', which the model was trained on"):
+        call(first, {"b": INDICES[:, 1], "c": INDICES[:, 0]}, LABELS)
 
 
 #: what writes the weights that PyTorch would write, or writes none and gives what it computes
@@ -371,7 +565,7 @@ AS_TORCH = {
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("face", FACES)
 def test_a_loss_that_is_not_finite(face, tmp_path):
-    call, weights, spoil = FACES[face].make(1, tmp_path)
+    call, weights, spoil = FACES[face].make("i", tmp_path)
     spoil()
     before = [np.array(w) for w in weights()]
     if face in AS_TORCH:

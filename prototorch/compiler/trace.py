@@ -150,7 +150,7 @@ class TraceInterpreter(TensorInterpreter):
             if t.leaf_requires_grad and t.interpreter is not self and id(t) not in self.leaves:
                 self.leaves[id(t)] = t
                 self.initial_grads.setdefault(id(t), t.grad)
-        if op is ops.bounded_index:
+        if op in (ops.bounded_index, ops.bounded_values):
             with self.graph.scope(user_location()):
                 result = self.graph.apply(op, [c.value for c in cells], attrs)
         else:

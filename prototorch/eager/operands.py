@@ -20,10 +20,11 @@ from prototorch.eager.dtype import (
     promote_types,
 )
 from prototorch.eager.in_place import assign
-from prototorch.eager.scalars import check_number, number_array
+from prototorch.eager.scalars import check_number, element_range, number_array
 from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor
 from prototorch.eager.tracing import active_trace
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 from prototorch.ops.interpreters import find_interpreter
 
@@ -111,10 +112,22 @@ def element_of(value: Any, like: Any, name: str) -> Any:
         return cast_to(operand, like.dtype, like, checked=name)
     if operand.ndim:
         raise ShapeError(f"{name}: expected a number or a tensor without dimensions, got shape {list(operand.shape)}")
-    is_readable = type(operand) is Tensor and operand.interpreter.has_memory and operand.device.type == "cpu"
-    if is_readable and operand.spec.dtype != like.dtype and active_trace.get() is None:
-        check_number(operand.item(), like.dtype, name)
+    if type(operand) is Tensor and operand.spec.dtype != like.dtype:
+        if not operand.interpreter.has_memory:
+            operand = _in_range(operand, like.dtype, name)
+        elif operand.device.type == "cpu" and active_trace.get() is None:
+            check_number(operand.item(), like.dtype, name)
     return cast_to(operand, like.dtype)
+
+
+def _in_range(operand: Tensor, dtype: Any, name: str) -> Tensor:
+    """A traced number, which the plan refuses outside the range of integers of a type, as `check_number` does."""
+    if dtype.is_floating_point or str(dtype) == "bool" or str(operand.dtype) == "bool":
+        return operand
+    low, high = element_range(str(dtype))
+    words = f"{name}: {{}} is outside the range of {dtype} elements, which is {low} to {high}; cast the tensor first"
+    result: Tensor = bounded_values(operand, words, low if low else -high, high)
+    return result
 
 
 def promote(name: str, *operands: Any, dtype: Any = None, checked: bool = False) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from prototorch.engine.backends.index_guard import COUNT_OUTPUT
+from prototorch.engine.backends.value_guard import COUNT_OUTPUT
 from prototorch.graph.in_place import update_states_in_place, write_over_inputs
 from prototorch.graph.ir import SETUP, Graph, Node, Value
 from prototorch.graph.liveness import Liveness, Step

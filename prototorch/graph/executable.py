@@ -11,8 +11,8 @@ from prototorch.engine.backends.executable_plan import (
     Buffer,
     ExecutablePlan,
     ExecutableStep,
-    IndexGuard,
     PersistentTensor,
+    ValueGuard,
 )
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.plan import Plan
@@ -50,16 +50,16 @@ def make_executable(plan: Plan) -> ExecutablePlan:
         persistent_tensors=tuple(_persistent_tensors(plan)),
         setup_steps=plan.setup_steps,
         dependencies=plan.dependencies,
-        index_guard=_index_guard(plan, buffers),
+        value_guard=_value_guard(plan, buffers),
     )
 
 
-def _index_guard(plan: Plan, buffers: Mapping[Value, Buffer]) -> IndexGuard | None:
-    count = plan.index_count
+def _value_guard(plan: Plan, buffers: Mapping[Value, Buffer]) -> ValueGuard | None:
+    count = plan.outside_count
     if count is None:
         return None
     step = next(i for i, s in enumerate(plan.steps) if count in s.outputs)
-    return IndexGuard(step, buffers[count], tuple((check, buffers[value]) for check, value in plan.index_checks))
+    return ValueGuard(step, buffers[count], tuple((check, buffers[value]) for check, value in plan.value_checks))
 
 
 def _buffer(value: Value, plan: Plan) -> Buffer:

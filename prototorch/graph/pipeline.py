@@ -28,7 +28,7 @@ from prototorch.graph.passes.fuse_norm_activation_gradient import fuse_norm_acti
 from prototorch.graph.passes.fusion import fuse_ops
 from prototorch.graph.passes.ghost_norm import use_ghost_norm
 from prototorch.graph.passes.group_sums import group_sums
-from prototorch.graph.passes.guard_indices import guard_indices
+from prototorch.graph.passes.guard_values import guard_values
 from prototorch.graph.passes.hoist_activation_gradient import hoist_activation_gradient
 from prototorch.graph.passes.hoist_crops import hoist_crops
 from prototorch.graph.passes.layout_assignment import assign_layouts
@@ -87,7 +87,7 @@ class PipelineStep:
 PIPELINE = tuple(
     PipelineStep(*step)
     for step in (
-        (guard_indices, "first: it reads the bounds of the ops as they are recorded", _checks_indices),
+        (guard_values, "first: it reads the bounds of the ops as they are recorded", _checks_indices),
         (sink_transposes, "after the bounds: all other passes then see layers of either data_format alike", _always),
         (fold_scale_shift, "on the ops as the layers record them: a normalization and a Scale become one", _can_fuse),
         (decompose_ops, "next, so that every other pass sees the ops that run", _has_backend),

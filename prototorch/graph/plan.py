@@ -11,7 +11,7 @@ from itertools import groupby
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executable_plan import StepSpec
-from prototorch.engine.backends.index_guard import COUNT_OUTPUT, IndexCheck, raise_index_error
+from prototorch.engine.backends.value_guard import COUNT_OUTPUT, ValueCheck, raise_value_error
 from prototorch.graph.allocation import Allocation, plan_memory
 from prototorch.graph.ir import SETUP, Graph, Value
 from prototorch.graph.liveness import Step
@@ -46,8 +46,8 @@ class Plan:
     guarded_states: frozenset[str] = frozenset()  # see `ExecutablePlan`
     has_bounded_updates: bool = False
     saved_bytes: int = 0  # of the arena, by rematerialization
-    index_count: Value | None = None  # of the indices outside of their bounds; None where there are none to count
-    index_checks: tuple[tuple[IndexCheck, Value], ...] = ()  # of these indices
+    outside_count: Value | None = None  # of the values outside of their bounds; None where there are none to count
+    value_checks: tuple[tuple[ValueCheck, Value], ...] = ()  # of these values
 
     def schedule(self) -> Iterator[tuple[int, int]]:
         """The steps in the order in which they run, by number, each with the trip of its loop."""
@@ -99,7 +99,7 @@ def make_plan(
     results = compiled.outputs
     count = results.get(COUNT_OUTPUT)
     if count is not None and count.kind == "constant":  # all indices are known
-        raise_index_error((check, results[check.output].array) for check in context.index_checks)
+        raise_value_error((check, results[check.output].array) for check in context.value_checks)
         count = None
     memory = plan_memory(compiled, _LOW_MEMORY_FRAGMENTATION if low_memory else MAX_FRAGMENTATION)
     return Plan(
@@ -114,6 +114,6 @@ def make_plan(
         sum(step.node.phase == SETUP for step in memory.steps),
         memory.dependencies,
         saved_bytes=context.bytes_before_rematerialization - memory.arena_bytes if low_memory else 0,
-        index_count=count,
-        index_checks=tuple((check, results[check.output]) for check in context.index_checks) if count else (),
+        outside_count=count,
+        value_checks=tuple((check, results[check.output]) for check in context.value_checks) if count else (),
     )

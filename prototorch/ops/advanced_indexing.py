@@ -12,7 +12,17 @@ from typing import Any
 
 from prototorch.ops.core import Op
 from prototorch.ops.elementwise import broadcast_shapes
-from prototorch.ops.facts import BATCHED, Attrs, Dependences, IndexBounds, Specs, lookup_bytes, no_flops, total_bytes
+from prototorch.ops.facts import (
+    BATCHED,
+    Attrs,
+    Dependences,
+    Specs,
+    ValueBounds,
+    lookup_bytes,
+    no_flops,
+    positions,
+    total_bytes,
+)
 from prototorch.ops.indexing import scatter_add, take
 from prototorch.ops.operators import OPS
 from prototorch.ops.reduce import normalize_axes
@@ -83,8 +93,8 @@ class AdvancedIndex(Op):
     def infer_spec(self, x: Spec, *indices: Spec, axes: tuple[int, ...]) -> Spec:
         return Spec(indexed_shape(x, indices, axes, self), x.dtype)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {k: (0, ins[0].shape[a]) for k, a in enumerate(attrs["axes"], 1)}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {k: positions(ins[0].shape[a]) for k, a in enumerate(attrs["axes"], 1)}
 
     def reference(self, xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
         sizes = tuple(x.shape[a] for a in axes)
@@ -127,8 +137,8 @@ class IndexPut(Op):
             raise self.shape_error(f"expected values of dtype {x.dtype}, got {values.dtype}")
         return Spec(x.shape, x.dtype)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {k: (0, ins[0].shape[a]) for k, a in enumerate(attrs["axes"], 2)}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {k: positions(ins[0].shape[a]) for k, a in enumerate(attrs["axes"], 2)}
 
     def reference(self, xp: Any, x: Any, values: Any, *indices: Any, axes: tuple[int, ...], reduce: str = "set") -> Any:
         sizes = tuple(x.shape[a] for a in axes)

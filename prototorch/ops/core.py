@@ -19,9 +19,9 @@ from prototorch.ops.facts import (
     Attrs,
     BatchDependence,
     Dependences,
-    IndexBounds,
     PrecisionClass,
     Specs,
+    ValueBounds,
     elementwise_batched,
     elementwise_uniform,
     total_bytes,
@@ -231,9 +231,9 @@ class Op:
         """Bytes read and written with an unlimited cache. Default: all inputs and outputs, each once."""
         return total_bytes(ins) + total_bytes(outs)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        """The inputs that hold indices, with their bounds. An executor refuses a run whose indices lie outside; an op
-        that is the adjoint of another, and reads the same indices, declares none."""
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        """The inputs whose values have bounds: indices, divisors of integers, probabilities. An executor refuses a run
+        with values outside; an op that is the adjoint of another, and reads the same values, declares none."""
         return {}
 
     def index_limit(self, ins: Specs, attrs: Attrs) -> int | None:

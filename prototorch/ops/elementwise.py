@@ -13,7 +13,9 @@ from prototorch.ops.facts import (
     Dependences,
     PrecisionClass,
     Specs,
+    ValueBounds,
     no_flops,
+    nonzero_integers,
 )
 from prototorch.ops.operators import op_function
 from prototorch.ops.reduce import sum_to
@@ -214,6 +216,9 @@ class Divide(BinaryOp):
 class FloorDivide(BinaryOp):
     array_function = "floor_divide"
 
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return nonzero_integers(ins[1], 1)
+
 
 class Remainder(BinaryOp):
     """The remainder of floor division; the sign is the divisor's."""
@@ -223,6 +228,9 @@ class Remainder(BinaryOp):
         lambda g, y, a, b: sum_to(g, a.shape),
         lambda g, y, a, b: sum_to(-g * floor_divide(a, b), b.shape),
     )
+
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return nonzero_integers(ins[1], 1)
 
 
 class Power(BinaryOp):

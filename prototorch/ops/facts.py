@@ -10,14 +10,51 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from prototorch.spec import Spec
 
 Specs = tuple[Spec, ...]
 Attrs = Mapping[str, Any]
-#: number of an input that holds indices -> the smallest valid one, and the first that is too large
-IndexBounds = Mapping[int, tuple[int, int]]
+
+
+class ValueLimits(NamedTuple):
+    """The values that an op takes: from ``low`` to ``high``, both included; None: no limit. NaN lies outside.
+
+    excludes_zero: whether 0 is no valid value. are_indices: whether they are positions, which decides the type of the
+    error.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    excludes_zero: bool = False
+    are_indices: bool = False
+
+
+#: number of an input -> the values that it may have
+ValueBounds = Mapping[int, ValueLimits]
+NONZERO = ValueLimits(excludes_zero=True)
+
+
+def within(bounds: ValueLimits, dtype: str) -> ValueLimits:
+    """The bounds without those limits that every integer of a type satisfies."""
+    if not dtype.startswith(("int", "uint")):
+        return bounds
+    bits, is_signed = int(dtype.lstrip("uint")), dtype.startswith("int")
+    smallest, largest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed else (0, (1 << bits) - 1)
+    low = None if bounds.low is None or bounds.low <= smallest else bounds.low
+    high = None if bounds.high is None or bounds.high >= largest else bounds.high
+    return bounds._replace(low=low, high=high)
+
+
+def positions(size: int, low: int = 0) -> ValueLimits:
+    """The bounds of indices of an axis; low: of negative ones, which count from the end."""
+    return ValueLimits(low, size - 1, are_indices=True)
+
+
+def nonzero_integers(spec: Spec, position: int) -> ValueBounds:
+    """The bounds of a divisor of integers, which is the input at a position."""
+    return {} if spec.is_float else {position: NONZERO}
 
 
 class PrecisionClass(Enum):

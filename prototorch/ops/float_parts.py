@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.ops.elementwise import BinaryOp, UnaryOp, sign
+from prototorch.ops.facts import Attrs, Specs, ValueBounds, nonzero_integers
 from prototorch.ops.reduce import sum_to
 from prototorch.spec import Spec
 
@@ -59,6 +60,9 @@ class Fmod(BinaryOp):
     """The remainder of a division that rounds towards 0: the sign is the dividend's, as in C."""
 
     derivatives = (lambda g, y, a, b: sum_to(g, a.shape), lambda g, y, a, b: sum_to(-g * trunc(a / b), b.shape))
+
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return nonzero_integers(ins[1], 1)
 
     def reference(self, xp: Any, a: Any, b: Any) -> Any:
         if not str(a.dtype).startswith(("float", "bfloat")):  # the smallest integer has no absolute value

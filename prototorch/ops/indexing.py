@@ -10,14 +10,15 @@ from prototorch.ops.facts import (
     BATCHED,
     Attrs,
     Dependences,
-    IndexBounds,
     Specs,
+    ValueBounds,
     axis_batched,
     flops_per_input,
     last_axis_batched,
     lookup_bytes,
     no_flops,
     only_first_batched,
+    positions,
 )
 from prototorch.ops.reduce import normalize_axes
 from prototorch.spec import Spec
@@ -52,8 +53,8 @@ class Take(Op):
         flat = xp.where(xp.reshape(inside, (-1, *[1] * (table.ndim - 1))), flat, missing)
         return xp.reshape(flat, (*indices.shape, *table.shape[1:]))
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {1: (0, ins[0].shape[0])}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {1: positions(ins[0].shape[0])}
 
     def preserves_batch(self, ins: Specs, outs: Specs, attrs: Attrs, dependences: Dependences) -> bool:
         return dependences[0] is not BATCHED
@@ -108,7 +109,7 @@ def scatter_add(xp: Any, out: Any, indices: Any, values: Any) -> Any:
 class TakeAlongAxis(Op):
     """Elements along the last axis: x [..., n], indices [..., k] with the same leading shape; gives [..., k].
 
-    No other memory is read for an index out of range: where nothing checks it (`Op.index_bounds`), negative ones count
+    No other memory is read for an index out of range: where nothing checks it (`Op.value_bounds`), negative ones count
     from the end, and others give NaN, or 0 for integer elements."""
 
     derivatives = (lambda g, y, x, indices: scatter_add_along_axis(g, indices, size=x.shape[-1]), None)
@@ -121,8 +122,8 @@ class TakeAlongAxis(Op):
             raise self.shape_error(f"leading shapes of {list(x.shape)} and {list(indices.shape)} differ")
         return Spec(indices.shape, x.dtype)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {1: (0, ins[0].shape[-1])}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {1: positions(ins[0].shape[-1])}
 
     def reference(self, xp: Any, x: Any, indices: Any) -> Any:
         positions, size = xp.astype(indices, xp.int64), x.shape[-1]
@@ -169,8 +170,8 @@ class OneHot(Op):
             raise self.shape_error(f"expected integers, got {indices.dtype}")
         return Spec((*indices.shape, classes), dtype)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {0: (0, attrs["classes"])}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {0: positions(attrs["classes"])}
 
     def reference(self, xp: Any, indices: Any, classes: int, dtype: str = "float32") -> Any:
         is_class = xp.reshape(xp.astype(indices, xp.int64), (*indices.shape, 1)) == xp.arange(classes, dtype=xp.int64)

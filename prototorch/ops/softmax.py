@@ -19,7 +19,7 @@ from prototorch.ops.elementwise import (
     where,
     zeros_like,
 )
-from prototorch.ops.facts import Attrs, IndexBounds, Specs, axis_batched, flops_per_output
+from prototorch.ops.facts import Attrs, Specs, ValueBounds, axis_batched, flops_per_output, positions
 from prototorch.ops.indexing import one_hot, take_along_axis
 from prototorch.ops.operators import op_function
 from prototorch.ops.reduce import max_, normalize_axes, sum_
@@ -89,8 +89,8 @@ class SparseSoftmaxCrossEntropy(Op):
             raise self.shape_error(f"logits {list(x.shape)} need labels of shape {expected}, got {list(labels.shape)}")
         return Spec(labels.shape, x.dtype)
 
-    def index_bounds(self, ins: Specs, attrs: Attrs) -> IndexBounds:
-        return {1: (0, ins[0].shape[-1])}
+    def value_bounds(self, ins: Specs, attrs: Attrs) -> ValueBounds:
+        return {1: positions(ins[0].shape[-1])}
 
     def decompose(self, x: Any, labels: Any) -> Any:
         is_class = logical_and(greater_equal(labels, 0), less(labels, x.shape[-1]))

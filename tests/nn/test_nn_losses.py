@@ -100,12 +100,13 @@ def test_the_batch_mean_of_kl_div():
     compare_functions("kl_div", (np.log(simplex(4, 3)), simplex(4, 3, seed=1)), {"reduction": "batchmean"})
 
 
-def test_extreme_probabilities_have_finite_losses():
-    inputs = np.array([0.0, 1.0, 1.0, 0.0, 1e-30]), np.array([0.0, 1.0, 0.0, 1.0, 1.0])
-    mine, theirs = as_ours(inputs[0]), as_theirs(inputs[0])
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-9), ("float32", 1e-6)])
+def test_extreme_probabilities_have_finite_losses(dtype, rtol):
+    inputs = np.array([0.0, 1.0, 1.0, 0.0, 1e-30], dtype), np.array([0.0, 1.0, 0.0, 1.0, 1.0], dtype)
+    mine, theirs = pt.tensor(inputs[0], requires_grad=True), torch.tensor(inputs[0], requires_grad=True)
     y = nn.functional.binary_cross_entropy(mine, pt.tensor(inputs[1]), reduction="none")
     z = torch.nn.functional.binary_cross_entropy(theirs, torch.tensor(inputs[1]), reduction="none")
-    np.testing.assert_allclose(y.numpy(), z.detach().numpy(), rtol=1e-9)
+    np.testing.assert_allclose(y.numpy(), z.detach().numpy(), rtol=rtol, atol=1e-29)
     y.sum().backward(), z.sum().backward()
     np.testing.assert_allclose(mine.grad.numpy(), theirs.grad.numpy(), rtol=1e-6)
     big = np.array([1000.0, -1000.0])

@@ -1,9 +1,11 @@
 """Cases of the ops that move elements, look them up, or multiply matrices."""
 
 from itertools import product
+from math import inf
 
 import numpy as np
 
+from prototorch.ops.facts import ValueLimits
 from tests.ops.op_case import case, integers, normal
 
 for shape, wanted in [
@@ -252,20 +254,26 @@ def wrapped(indices, size, message, low=0, wraps=False):
     return np.array([i + size if wraps and i < 0 else i for i in indices.reshape(-1)]).reshape(indices.shape)
 
 
-def number_outside(*indices, bounds):
-    each = zip(indices, bounds, strict=True)
-    return np.int32(sum(not low <= i < high for array, (low, high) in each for i in array.reshape(-1).tolist()))
+def number_outside(*arrays, bounds):
+    def is_outside(x, limits):
+        low, high = (default if limit is None else limit for limit, default in zip(limits, (-inf, inf), strict=False))
+        return not low <= x <= high or (limits.excludes_zero and x == 0)
+
+    each = zip(arrays, bounds, strict=True)
+    return np.int32(sum(is_outside(x, limits) for array, limits in each for x in array.reshape(-1).tolist()))
 
 
 for shape in [(), (3,), (2, 1)]:
     words = {"size": 4, "message": "{}"}
     case("bounded_index", integers(*shape, below=4), attrs=words, oracle=wrapped)
     case("bounded_index", integers(*shape, below=8) - 4, attrs={**words, "low": -4, "wraps": True}, oracle=wrapped)
-    case("count_outside", integers(*shape, below=9) - 3, attrs={"bounds": ((0, 4),)}, oracle=number_outside)
+    case("count_outside", integers(*shape, below=9) - 3, attrs={"bounds": (ValueLimits(0, 3),)}, oracle=number_outside)
+    limits = {"message": "{}", "low": 0.0, "high": 1.0}
+    case("bounded_values", normal(*shape), attrs=limits, oracle=lambda x, **_: x)
 case(
     "count_outside",
     integers(20, below=9, dtype="int32"),
     integers(2, 3, below=9, dtype="uint8"),
-    attrs={"bounds": ((1, 7), (0, 4))},
+    attrs={"bounds": (ValueLimits(1, 6), ValueLimits(None, 3, excludes_zero=True))},
     oracle=number_outside,
 )

@@ -13,8 +13,9 @@ abs acos acosh adadelta_update adagrad_update adam_update adamax_update add adva
 affine_sample_grad all amsgrad_update any apply_prepacked argmax argmin as_strided_view asin asinh atan atan2 atanh
 attention attention_heads attention_heads_grad attention_heads_with_stats attention_heads_with_stats_grad
 attention_weights avg_pool avg_pool_grad batch_norm batch_norm_grad batch_norm_inference batch_norm_relu_grad
-bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bounded_index broadcast_to cast
-ceil centered_rmsprop_update channel_window_sum cholesky clip concat concat_view conv conv_input_grad conv_weight_grad
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bounded_index bounded_values
+broadcast_to cast ceil centered_rmsprop_update channel_window_sum cholesky clip concat concat_view conv conv_input_grad
+conv_weight_grad
 copysign cos cosh count_outside crop cummax cummin cumprod cumsum diagonal digamma divide dropout eigh elu elu_grad
 embedding_grad equal erf erfc erfcx erfinv exp exp2 expand_dims expm1 flip floor floor_divide fmod full fused
 gather_pool_indices gelu gelu_grad getitem greater greater_equal group_norm group_norm_grad gru_sequence

@@ -10,6 +10,7 @@ from prototorch.eager.operands import accepts_out, as_operand, cast_to, common_d
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.scalars import check_number, number_array
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import UsageError
 
 __all__ = ["add", "div", "floor_divide", "fmod", "mul", "pow", "remainder", "sub"]
@@ -103,7 +104,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     a, b = _numbers("div", input, other)
     if _is_float(a):
         return ops.trunc(ops.divide(a, b))
-    _refuse_zero("div", b, other)
+    b = _nonzero("div", b, other)
     return ops.floor_divide(ops.subtract(a, ops.fmod(a, b)), b)
 
 
@@ -115,15 +116,14 @@ def _numbers(name: str, input: Any, other: Any) -> list[Any]:
     return [a, b]
 
 
-def _refuse_zero(name: str, b: Any, other: Any) -> None:
-    """Raises UsageError where a divisor is 0 in its integer type, as 256 is in uint8; a compiled function knows that of
-    numbers alone."""
-    if isinstance(other, bool | int | float):
-        is_zero = not number_array(other, str(b.dtype))
-    else:
-        is_zero = hasattr(b.interpreter, "backend") and bool((b.numpy() == 0).any())
-    if is_zero:
-        raise UsageError(f"{name}: division of integers by 0")
+def _nonzero(name: str, b: Any, other: Any) -> Any:
+    """A divisor of integers. Raises UsageError where it is 0 in its type, as 256 is in uint8."""
+    message = f"{name}: division of integers by 0"
+    if not isinstance(other, bool | int | float):
+        return bounded_values(b, message, excludes_zero=True)
+    if not number_array(other, str(b.dtype)):
+        raise UsageError(message)
+    return b
 
 
 @tensor_function(in_place=True)
@@ -145,7 +145,7 @@ def floor_divide(input: Any, other: Any) -> Any:
         return cast_to(ops.floor_divide(*wide[0]), wide[1])
     a, b = _numbers("floor_divide", input, other)
     if not _is_float(a):
-        _refuse_zero("floor_divide", b, other)
+        b = _nonzero("floor_divide", b, other)
     return ops.floor_divide(a, b)
 
 
@@ -155,7 +155,7 @@ def remainder(input: Any, other: Any) -> Any:
     """The remainder of `floor_divide`, with the divisor's sign as Python's % (torch.remainder)."""
     a, b = _numbers("remainder", input, other)
     if not _is_float(a):
-        _refuse_zero("remainder", b, other)
+        b = _nonzero("remainder", b, other)
     return ops.remainder(a, b)
 
 
@@ -165,7 +165,7 @@ def fmod(input: Any, other: Any) -> Any:
     """The remainder of a division that rounds towards 0, with the dividend's sign as C's fmod (torch.fmod)."""
     a, b = _numbers("fmod", input, other)
     if not _is_float(a):
-        _refuse_zero("fmod", b, other)
+        b = _nonzero("fmod", b, other)
     return ops.fmod(a, b)
 
 
@@ -196,7 +196,7 @@ def _integer_power(a: Any, b: Any) -> Any:
     """Integers to integer powers; to negative ones the integer part of the result: 1, -1 or 0, as in PyTorch."""
     zero, one = ops.zeros_like(a), ops.ones_like(a)
     is_negative = ops.less(b, zero)
-    sign = ops.where(ops.equal(ops.remainder(b, one + one), zero), one, -one)
+    sign = ops.where(ops.equal(ops.remainder(b, cast_to(2, b.dtype, b)), zero), one, -one)
     small = ops.where(ops.equal(a, one), one, ops.where(ops.equal(a, -one), sign, zero))
     return ops.where(is_negative, small, ops.power(a, ops.where(is_negative, zero, b)))
 

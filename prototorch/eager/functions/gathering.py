@@ -12,9 +12,9 @@ from prototorch.eager.functions.axes import transpose
 from prototorch.eager.functions.getitem import from_zero, mask_indices, read_at
 from prototorch.eager.functions.splitting import part_of
 from prototorch.eager.functions.views import broadcast_shapes, broadcast_to, contiguous, flatten, reshape
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.value_bounds import bounded
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["checked_index", "gather", "index_select", "index_shape_fits", "non_negative"]

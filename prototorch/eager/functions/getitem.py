@@ -9,13 +9,13 @@ import numpy as np
 from prototorch import ops
 from prototorch.eager.functions.views import broadcast_to, reshape
 from prototorch.eager.in_place import assign
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.index_key import IndexKey, check_broadcast, checked_shape, split_key
 from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_method
 from prototorch.eager.scalars import check_elements, check_operand
 from prototorch.eager.tape import next_entry_number
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.value_bounds import bounded
 from prototorch.errors import UsageError
 
 __all__ = ["index_arrays", "mask_indices", "read_at", "tensor_like", "write_at"]

@@ -15,6 +15,7 @@ from prototorch.eager.functions.views import broadcast_shapes, broadcast_to, fla
 from prototorch.eager.operands import element_of
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["index_put", "masked_fill"]
@@ -155,6 +156,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not source.spec.size:
         return input.interpreter.clone(broadcast_to(input, shape))
     count = ops.cumsum(ops.cast(flatten(mask), dtype="int64"), axis=0)
+    words = f"masked_scatter: the mask is true at more positions than source has elements: {{}} and {source.spec.size}"
+    count = bounded_values(count, words, high=source.spec.size)
     elements = ops.take(flatten(source), ops.maximum(ops.subtract(count, 1), 0))
     result: Tensor = ops.where(mask, reshape(elements, shape), input)
     return result

@@ -10,6 +10,7 @@ from prototorch.eager.dims import as_ints, normalize_dim
 from prototorch.eager.functions.statistics import vector_norm
 from prototorch.eager.operands import accepts_out, cast_to, promote
 from prototorch.eager.registry import tensor_function
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["corrcoef", "cov", "frexp", "gcd", "lcm", "renorm", "unravel_index"]
@@ -93,7 +94,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     weights = None
     for what, one in (("fweights", fweights), ("aweights", aweights)):
         if one is not None:
-            _check_weights(what, one)
+            one = _weights(what, one)
             if one.ndim > 1 or one.spec.size != x.shape[1]:
                 raise ShapeError(
                     f"cov: expected one weight for each of {x.shape[1]} observations, got {list(one.shape)}"
@@ -112,13 +113,12 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     return ops.reshape(y, shape=()) if x.shape[0] == 1 else y
 
 
-def _check_weights(what: str, weights: Any) -> None:
+def _weights(what: str, weights: Any) -> Any:
     is_float = str(weights.dtype).startswith(("float", "bfloat"))
     if is_float != (what == "aweights"):
         kind = "floating-point numbers" if what == "aweights" else "integers"
         raise UsageError(f"cov: {what} must be {kind}, got {weights.dtype}")
-    if hasattr(weights.interpreter, "backend") and bool((weights.numpy() < 0).any()):
-        raise UsageError(f"cov: {what} must not be negative")
+    return bounded_values(weights, f"cov: {what} must not be negative, got {{}}", 0)
 
 
 @tensor_function

@@ -13,6 +13,7 @@ from prototorch.eager.functions.views import broadcast_to, contiguous, flatten, 
 from prototorch.eager.operands import accepts_out
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.tensor import Tensor
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["nanquantile", "quantile"]
@@ -63,11 +64,8 @@ def _fractions(name: str, input: Tensor, q: Any) -> Tensor:
         q = input.interpreter.constant(np.asarray(as_float(q, name, "q"), input.spec.dtype))
     if q.ndim > 1 or q.spec.dtype != input.spec.dtype:
         raise ShapeError(f"{name}: q must be a number, or a vector of dtype {input.dtype!r}")
-    if q.interpreter.has_memory:
-        elements = q.numpy()
-        if not bool(((elements >= 0) & (elements <= 1)).all()):
-            raise UsageError(f"{name}: q must be between 0 and 1, got {q.tolist()}")
-    return q
+    result: Tensor = bounded_values(q, f"{name}: q must be between 0 and 1, got {{}}", 0, 1)
+    return result
 
 
 def _interpolate(rows: Tensor, q: Tensor, interpolation: str, skips_nan: bool) -> Tensor:

@@ -19,6 +19,7 @@ from prototorch.eager.key_tensor import key_tensor
 from prototorch.eager.operands import cast_to, write_out
 from prototorch.eager.registry import tensor_function, tensor_method
 from prototorch.eager.scalars import check_number, element_range
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 
 __all__ = ["bernoulli", "multinomial", "normal", "rand", "randint", "randn", "randperm", "uniform_elements"]
@@ -204,9 +205,8 @@ def bernoulli(input: Any, p: float | None = None, *, generator: Any = None, out:
         if p is None:
             if str(input.dtype) not in _FLOATS:
                 raise UsageError(f"bernoulli: expected floating-point probabilities, got {input.dtype}")
+            input = bounded_values(input, "bernoulli: probabilities must lie in [0, 1], got {}", 0, 1)
             chance = cast_to(input, "float32")
-            if input.interpreter.has_memory and bool(((input.numpy() < 0) | (input.numpy() > 1)).any()):
-                raise UsageError("bernoulli: probabilities must lie in [0, 1]")
             y = ops.less(u, chance)
         else:
             y = ops.less(u, _probability("bernoulli", p))
@@ -241,8 +241,8 @@ def normal(
         raise UsageError("normal: two numbers need a size, such as normal(0.0, 1.0, (2, 3))")
     if not hasattr(std, "interpreter") and std < 0:
         raise UsageError(f"normal: std must not be negative, got {std}")
-    if hasattr(std, "interpreter") and std.interpreter.has_memory and bool((std.numpy() < 0).any()):
-        raise UsageError("normal: std must not have negative elements")
+    if hasattr(std, "interpreter"):
+        std = bounded_values(std, "normal: std must not have negative elements, got {}", 0)
     try:
         shape = np.broadcast_shapes(*(tuple(v.shape) for v in tensors)) if tensors else as_shape((size,), "normal")
     except ValueError:

@@ -12,14 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.engine.backends.index_guard import IndexCheck
+from prototorch.engine.backends.value_guard import ValueCheck
 from prototorch.ops.core import Op
 from prototorch.spec import Spec
 
 __all__ = [
-    "APPLY", "GUARD", "LOSS", "OVERFLOWED", "Buffer", "ExecutablePlan", "ExecutableStep", "IndexGuard",
+    "APPLY",
+    "GUARD",
+    "LOSS",
+    "OVERFLOWED",
+    "Buffer",
+    "ExecutablePlan",
+    "ExecutableStep",
     "PersistentTensor",
     "StepSpec",
+    "ValueGuard",
 ]  # fmt: skip
 
 #: outputs that an executor may read: the loss; the same, but NaN where the step must not count; whether the updates
@@ -86,7 +93,7 @@ class PersistentTensor:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IndexGuard:
+class ValueGuard:
     """The guard of a plan's indices: the index of the step that counts those outside of their bounds, the buffer of the
     count, int32, and each check with the buffer of its indices, which keep their elements to the end of a run.
 
@@ -95,7 +102,7 @@ class IndexGuard:
 
     step: int
     count: Buffer
-    checks: tuple[tuple[IndexCheck, Buffer], ...]
+    checks: tuple[tuple[ValueCheck, Buffer], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +111,7 @@ class ExecutablePlan:
 
     Attributes:
         schedule: the steps in the order in which they run, as pairs (index of the step, iteration of its batch loop).
-        index_guard: what is known of the indices that the steps read; None where they read none.
+        value_guard: what is known of the indices that the steps read; None where they read none.
         setup_steps: how many steps come first that follow from states alone; they need to run again only after one of
             the states in ``dependencies`` has changed.
         state_copies: states that take the value of a buffer when the run ends.
@@ -130,7 +137,7 @@ class ExecutablePlan:
     persistent_tensors: tuple[PersistentTensor, ...]
     setup_steps: int
     dependencies: tuple[str, ...]
-    index_guard: IndexGuard | None = None
+    value_guard: ValueGuard | None = None
 
     def signatures(self) -> Iterator[StepSpec]:
         """The steps as a backend selects kernels for them."""

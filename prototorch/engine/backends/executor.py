@@ -16,8 +16,8 @@ import numpy as np
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import ExecutablePlan
 from prototorch.engine.backends.guarded_updates import GuardedUpdates
-from prototorch.engine.backends.index_guard import raise_index_error
 from prototorch.engine.backends.registry import KernelFn
+from prototorch.engine.backends.value_guard import raise_value_error
 from prototorch.errors import ShapeError
 from prototorch.spec import Spec
 
@@ -237,21 +237,21 @@ class HostExecutor:
         self._needs_no_context = all(getattr(call, "is_native", False) for call in calls)
         self._copies = [(self._states.array(name), self._buffers.array(b)) for name, b in plan.state_copies]
         self._outputs = {name: self._buffers.array(b) for name, b in plan.outputs.items()}
-        index_guard = plan.index_guard
-        self._num_outside = None if index_guard is None else self._buffers.array(index_guard.count)
+        value_guard = plan.value_guard
+        self._num_outside = None if value_guard is None else self._buffers.array(value_guard.count)
         if self._guarded_updates is not None:
             self._guarded_updates.bind(self._buffers, self._copies)
 
     @staticmethod
     def _guard_end(plan: ExecutablePlan) -> int:
         """How many pieces of the schedule run before the indices are known to be valid; 0 where there are none."""
-        guard = plan.index_guard
+        guard = plan.value_guard
         return 0 if guard is None else next(n for n, (i, _) in enumerate(plan.schedule, 1) if i == guard.step)
 
     def _refuse_indices(self) -> None:
         """Raise IndexRangeError, naming the first index that lies outside."""
-        assert self.plan.index_guard is not None
-        raise_index_error((check, self._buffers.array(b)) for check, b in self.plan.index_guard.checks)
+        assert self.plan.value_guard is not None
+        raise_value_error((check, self._buffers.array(b)) for check, b in self.plan.value_guard.checks)
 
     @property
     def timed_setup_steps(self) -> int:

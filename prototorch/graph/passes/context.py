@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from prototorch.engine.backends.core import Backend
-from prototorch.engine.backends.index_guard import IndexCheck
+from prototorch.engine.backends.value_guard import ValueCheck
 from prototorch.graph.ir import Graph
 
 __all__ = ["Pass", "PassContext"]
@@ -18,13 +18,13 @@ class PassContext:
 
     backend: whose kernels run it; None: the reference implementation of each op. low_memory: trade time for memory.
     bytes_before_rematerialization: the arena that the step would need without it, where `rematerialize` has run.
-    index_checks: of the indices that `guard_indices` counts.
+    value_checks: of the indices that `guard_values` counts.
     """
 
     backend: Backend | None = None
     low_memory: bool = False
     bytes_before_rematerialization: int = 0
-    index_checks: list[IndexCheck] = field(default_factory=list)
+    value_checks: list[ValueCheck] = field(default_factory=list)
 
     @property
     def kernels(self) -> Backend:

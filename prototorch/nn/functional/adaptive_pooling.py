@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
+from prototorch.eager.value_bounds import bounded
 from prototorch.errors import ShapeError, UsageError
 from prototorch.layers.adaptive_pooling import averaging_matrix
 from prototorch.nn.arguments import as_sizes, with_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.index_bounds import bounded
+from prototorch.eager.value_bounds import bounded, bounded_values
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.reduction import check_reduction, reduce_loss
@@ -159,8 +159,8 @@ def binary_cross_entropy(
     """
     reduction = check_reduction("binary_cross_entropy", reduction, size_average, reduce)
     _check_same("binary_cross_entropy", input, target)
-    if hasattr(input.interpreter, "backend") and bool(((input.numpy() < 0) | (input.numpy() > 1)).any()):
-        raise UsageError("binary_cross_entropy: probabilities must lie in [0, 1]; take the one with logits")
+    words = "binary_cross_entropy: probabilities must lie in [0, 1], got {}; take the one with logits"
+    input = bounded_values(input, words, 0, 1)
     variance = input * (1 - input)
     is_inside = ops.greater_equal(variance, 1e-12)
     safe = ops.where(is_inside, input, 0.5)
@@ -175,7 +175,8 @@ def binary_cross_entropy(
 def _limited_log(p: Any) -> Any:
     """log(p), at least -100, without a gradient."""
     least = 1e-300 if str(p.dtype) == "float64" else 1e-37
-    return ops.stop_gradient(ops.maximum(ops.log(ops.maximum(p, least)), -100.0))
+    logs = ops.maximum(ops.log(ops.maximum(p, least)), -100.0)
+    return ops.stop_gradient(ops.where(ops.less(p, least), -100.0, logs))
 
 
 def binary_cross_entropy_with_logits(

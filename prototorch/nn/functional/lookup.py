@@ -7,8 +7,8 @@ from typing import Any
 from prototorch import ops
 from prototorch.eager.grad_mode import no_grad
 from prototorch.eager.in_place import assign
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS
+from prototorch.eager.value_bounds import bounded, bounded_values
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input, note_dense_gradients
 
@@ -85,6 +85,17 @@ def embedding(
     return y
 
 
+def _checked_offsets(name: str, offsets: Any, count: int) -> Any:
+    """The first index of each bag: the first must be 0, the others not larger than the number of indices. Raises
+    UsageError, see `bounded_values`."""
+    if not offsets.shape[0]:
+        return offsets
+    words = f"{name}: offsets must lie in 0 .. {count}, the number of indices, got {{}}"
+    offsets = bounded_values(offsets, words, 0, count)
+    first = bounded_values(offsets[:1], f"{name}: the first offset must be 0, got {{}}", 0, 0)
+    return ops.concat(first, offsets[1:], axis=0)
+
+
 def _bag_of_each(offsets: Any, count: int, bags: int) -> Any:
     """The bag of each index, [count]."""
     at = ops.cast(ops.iota.apply_like(offsets, size=count), dtype="int64")
@@ -132,8 +143,7 @@ def embedding_bag(
             per_sample_weights = ops.reshape(per_sample_weights, shape=(bags * width,))
     elif input.ndim == 1 and offsets is not None and offsets.ndim == 1:
         bags = offsets.shape[0] - bool(include_last_offset)
-        if hasattr(offsets.interpreter, "backend") and offsets.shape[0] and int(offsets.numpy()[0]):
-            raise UsageError(f"{name}: the first offset must be 0, got {int(offsets.numpy()[0])}")
+        offsets = _checked_offsets(name, offsets, input.shape[0])
         ids = _bag_of_each(offsets, input.shape[0], bags)
     else:
         raise ShapeError(

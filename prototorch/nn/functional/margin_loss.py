@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.operands import cast_to, promote_to_float
+from prototorch.eager.value_bounds import bounded
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.functional.linear import pairwise_distance

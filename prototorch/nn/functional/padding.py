@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch import ops
-from prototorch.eager.index_bounds import bounded
 from prototorch.eager.registry import FUNCTIONS, tensor_function
 from prototorch.eager.scalars import check_number, number_array
+from prototorch.eager.value_bounds import bounded
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import as_tuple, check_input
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.operands import promote, promote_to_float
+from prototorch.eager.value_bounds import bounded_values
 from prototorch.errors import ShapeError, UsageError
 from prototorch.nn.arguments import check_input
 from prototorch.nn.reduction import check_pair, check_reduction, reduce_loss
@@ -150,8 +151,11 @@ def gaussian_nll_loss(
             raise ShapeError(
                 f"gaussian_nll_loss: the variances {list(var.shape)} do not fit the input {list(input.shape)}"
             )
-    if hasattr(var.interpreter, "backend") and bool((var.numpy() < 0).any()):
-        raise UsageError("gaussian_nll_loss: variances must not be negative")
+    is_number = ops.equal(var, var)  # as in PyTorch, NaN is not refused
+    checked = bounded_values(
+        ops.where(is_number, var, 0.0), "gaussian_nll_loss: variances must not be negative, got {}", 0
+    )
+    var = ops.where(is_number, checked, var)
     limited = var + ops.stop_gradient(ops.maximum(var, eps) - var)  # the gradient is that of the variance itself
     loss = (ops.log(limited) + ops.square(input - target) / limited) * 0.5
     return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

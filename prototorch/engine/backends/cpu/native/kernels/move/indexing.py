@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
+from operator import and_
 
 from prototorch.engine.backends.cpu.native.cpu_features import vector_lanes
 from prototorch.engine.backends.cpu.native.ir_builder import Int64, KernelBuilder, Num, Pointer
 from prototorch.engine.backends.cpu.native.kernel_api import TaskList, kernel_code, native_kernel
 from prototorch.engine.backends.cpu.native.kernels.common.types import Attrs, Index, Mask, Specs
 from prototorch.engine.backends.cpu.native.thread_pool import ParallelTask
+from prototorch.ops.facts import ValueLimits
 from prototorch.ops.indexing import missing_row_value
 
 #: elements of a piece, and columns that a piece of `embedding_grad` owns
 PIECE_ELEMENTS, BLOCK_COLUMNS = 1 << 14, 128
 MAX_COUNTED = 16  # arrays of indices of one kernel
 _INDEX_TYPES = ("int32", "int64", "uint8", "uint32")
+_FLOATS = ("float32", "float64")
+#: type of values -> of the counts of their vectors
+_COUNT_TYPES = {"int32": "int32", "int64": "int64", "float32": "int32", "float64": "int64"}
 _VALUE_TYPES = ("float32", "float64", "int32", "int64")
 
 
@@ -180,49 +186,56 @@ def one_hot(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
 
 
 def _count_outside(
-    k: KernelBuilder, sizes: tuple[int, ...], bounds: tuple[tuple[int, int], ...], kinds: tuple[str, ...]
+    k: KernelBuilder, sizes: tuple[int, ...], bounds: tuple[ValueLimits, ...], kinds: tuple[str, ...]
 ) -> None:
     with k.range(k.first, k.last):
         total = k.word(0)
-        for number, (size, (low, high), kind) in enumerate(zip(sizes, bounds, kinds, strict=True)):
-            fits = kind in ("int32", "int64") and -(1 << 31) <= low <= high < 1 << 31
+        for number, (size, limits, kind) in enumerate(zip(sizes, bounds, kinds, strict=True)):
+            numbers = [n for n in limits[:2] if n is not None]
+            fits = kind in _FLOATS or (kind in _COUNT_TYPES and all(-(1 << 31) <= n < 1 << 31 for n in numbers))
             count = _count_vectors if fits else _count_one_by_one
-            total = k.b.add(total, count(k, k.pointer(number, kind), size, low, high).v)
+            total = k.b.add(total, count(k, k.pointer(number, kind), size, limits).v)
         k.pointer(len(sizes), "int32").store(k.num(Int64(k, total), "int32"))
 
 
-def _count_vectors(k: KernelBuilder, indices: Pointer, size: int, low: int, high: int) -> Int64:
-    """The number of indices outside, lane by lane."""
-    kind = indices.dtype
-    lanes = vector_lanes(kind)
-    zero, one = k.zero(lanes, kind), k.num(1, kind).splat(lanes)
-    first, end = k.num(low, kind).splat(lanes), k.num(high, kind).splat(lanes)
+def _count_vectors(k: KernelBuilder, values: Pointer, size: int, limits: ValueLimits) -> Int64:
+    """The number of values outside, lane by lane."""
+    kind = values.dtype
+    lanes, count_type = vector_lanes(kind), _COUNT_TYPES[kind]
+    zero, one = k.zero(lanes, count_type), k.num(1, count_type).splat(lanes)
+    low, high, nothing = (None if n is None else k.num(n, kind).splat(lanes) for n in (*limits[:2], 0))
     count = k.variable(zero)
 
     def body(at: Int64, mask: Mask) -> None:
-        i = indices.load(at, lanes, mask)
-        outside = k.select((i >= first) & (i < end), zero, one)
+        value = values.load(at, lanes, mask)
+        conditions = [value >= low] if low is not None else []
+        conditions += [value <= high] if high is not None else []
+        conditions += [value != nothing] if limits.excludes_zero else []
+        outside = k.select(reduce(and_, conditions), zero, one)
         count.value = count.value + (outside if mask is None else k.select(mask, outside, zero))
 
     k.for_each_vector(size, body, lanes)
     return k.reduce_add(count.value).to_int64()
 
 
-def _count_one_by_one(k: KernelBuilder, indices: Pointer, size: int, low: int, high: int) -> Int64:
-    """The number of indices outside, for a type that may not hold the bounds."""
+def _count_one_by_one(k: KernelBuilder, values: Pointer, size: int, limits: ValueLimits) -> Int64:
+    """The number of integers outside, for a type that may not hold the bounds."""
     zero, one = k.num(0, "int64"), k.num(1, "int64")
     count = k.variable(zero)
     with k.range(size) as at:
-        i = indices.load(at).to_int64()
-        count.value = count.value + k.select((i >= low) & (i < high), zero, one)
+        value = values.load(at).to_int64()
+        conditions = [value >= limits.low] if limits.low is not None else []
+        conditions += [value <= limits.high] if limits.high is not None else []
+        conditions += [(value <= -1) | (value >= 1)] if limits.excludes_zero else []
+        count.value = count.value + k.select(reduce(and_, conditions), zero, one)
     return count.value.to_int64()
 
 
 @native_kernel("count_outside")
 def count_outside(ins: Specs, outs: Specs, attrs: Attrs) -> TaskList | None:
-    """The number of indices outside of their bounds."""
+    """The number of values outside of their bounds."""
     kinds = tuple(i.dtype for i in ins)
-    if not set(kinds) <= set(_INDEX_TYPES) or len(ins) > MAX_COUNTED:
+    if not set(kinds) <= {*_INDEX_TYPES, *_FLOATS} or len(ins) > MAX_COUNTED:
         return None
     kernel = kernel_code(_count_outside, tuple(i.size for i in ins), attrs["bounds"], kinds)
     return TaskList(lambda i, o: [ParallelTask(kernel.address, (*i, *o), 1, 1)])

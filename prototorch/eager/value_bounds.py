@@ -1,13 +1,31 @@
-"""Bounds of indices: refused at once where the elements are known, counted by the plan where a function is traced."""
+"""Bounds of values: refused at once where the elements are known, counted by the plan where a function is traced."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from prototorch import ops
+from prototorch.engine.backends.value_guard import ValueCheck, raise_value_error
 from prototorch.errors import IndexRangeError
+from prototorch.ops.facts import ValueLimits
 
-__all__ = ["bounded"]
+__all__ = ["bounded", "bounded_values"]
+
+
+def bounded_values(
+    x: Any, message: str, low: float | None = None, high: float | None = None, excludes_zero: bool = False
+) -> Any:
+    """A tensor of numbers that must lie in low .. high, both included; None: no limit. NaN lies outside of limits.
+
+    message: of the error, with ``{}`` for the value outside. Raises UsageError where the elements are in memory. In a
+    plan its executor raises (see `ops.bounded_values`).
+    """
+    interpreter, bounds = x.interpreter, ValueLimits(low, high, excludes_zero)
+    if getattr(interpreter, "backend", None) is None or not interpreter.has_memory:
+        limits = {"low": low, "high": high, "excludes_zero": excludes_zero or None}
+        return ops.bounded_values(x, message=message, **{n: v for n, v in limits.items() if v is not None})
+    raise_value_error([(ValueCheck(bounds, message), x.numpy())])
+    return x
 
 
 def bounded(
