@@ -34,6 +34,7 @@ __all__ = [
     "cast_to",
     "common_dtype",
     "element_of",
+    "match_numbers",
     "promote",
     "promote_to_float",
     "reduce_dims",
@@ -99,6 +100,17 @@ def cast_to(value: Any, dtype: Any, like: Any = None, checked: str = "") -> Any:
             check_number(value, dtype, checked)
         return like.interpreter.scalar(number_array(value, str(dtype)))
     return value if value.dtype == dtype else ops.cast(value, dtype=str(dtype))
+
+
+def match_numbers(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Two values of one element type: of a tensor and a number that its type can hold the number becomes a tensor."""
+    for value, tensor in ((a, b), (b, a)):
+        if isinstance(value, bool | int | float) and hasattr(tensor, "interpreter"):
+            dtype = as_dtype(str(tensor.dtype))
+            if not isinstance(value, float) or dtype.is_floating_point:
+                number = cast_to(value, dtype, tensor, checked=name)
+                return (number, tensor) if value is a else (tensor, number)
+    return a, b
 
 
 def element_of(value: Any, like: Any, name: str) -> Any:

@@ -21,7 +21,7 @@ from prototorch.eager.tensor import Tensor
 from prototorch.errors import ShapeError, UsageError
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, argument_symbols
 
-__all__ = ["FUNCTIONS", "check_arguments", "tensor_function", "tensor_method"]
+__all__ = ["FUNCTIONS", "check_arguments", "for_symbols", "tensor_function", "tensor_method"]
 
 #: NumPy's names of arguments, which PyTorch takes, too
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}
@@ -82,16 +82,28 @@ def takes_symbols(function: Callable[..., Any], name: str, symbolic: bool = True
                 f"{name}: a graph has only functions that compute new values, and change nothing else; "
                 f"got {symbol!r:.60}"
             )
+        check_arguments(function, args, options)
         return symbol.call_function(name, args, options)
 
+    call.__module__, _, call.__qualname__ = f"prototorch.{name}".rpartition(".")  # by which it is pickled
     return call
 
 
+def for_symbols(function: Callable[..., Any], name: str, module: str) -> Callable[..., Any]:
+    """A function of another module of the package for callers: symbols may be given to it, under the module's name and
+    its own (``nn.functional.relu``); under the name alone where it is registered by that."""
+    if SYMBOLIC_FUNCTIONS.get(name) is function:
+        return FUNCTIONS[name]
+    return takes_symbols(function, f"{module.partition('.')[2]}.{name}", not name.endswith("_"))
+
+
 def check_arguments(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> None:
-    """Raise TypeError where a function does not take so many arguments, or none of these names (NumPy's included)."""
+    """Raise TypeError where a function does not take so many arguments, or none of these names (NumPy's included), and
+    UsageError where it would change its argument in place."""
     signature = inspect.signature(function)
-    names = (name if name in signature.parameters else _NUMPY_NAMES.get(name, name) for name in options)
-    signature.bind(*args, **dict.fromkeys(names))
+    options = {n if n in signature.parameters else _NUMPY_NAMES.get(n, n): value for n, value in options.items()}
+    if signature.bind(*args, **options).arguments.get("inplace"):
+        raise UsageError(f"{function.__name__}: inplace=True changes its argument, as no function of a graph does")
 
 
 def _refuse_other_values(function: _Function, name: str) -> _Function:

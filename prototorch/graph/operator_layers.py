@@ -22,11 +22,15 @@ _WITH_NUMBER: dict[str, Callable[[float], list[Any]]] = {
     "mul": lambda n: [layers.Rescaling(n)],
     "div": lambda n: [layers.Rescaling(1 / n)] if n else [],
     "pow": lambda n: [layers.Power(exponent=n)],
+    "maximum": lambda n: [layers.ReLU() if n == 0 else layers.Clip(min=n)],
+    "minimum": lambda n: [layers.Clip(max=n)],
 }
 #: of a number and a symbol
 _WITH_FIRST_NUMBER: dict[str, Callable[[float], list[Any]]] = {
     "add": _WITH_NUMBER["add"],
     "mul": _WITH_NUMBER["mul"],
+    "maximum": _WITH_NUMBER["maximum"],
+    "minimum": _WITH_NUMBER["minimum"],
     "sub": lambda n: [layers.Rescaling(-1, offset=n)],
     "div": lambda n: [layers.Reciprocal(), layers.Rescaling(n)],
 }
@@ -36,7 +40,7 @@ def as_layer_call(call: SymbolicCall) -> Any:
     """The symbol that layers give for a function call. Raises UsageError where no layer is this function."""
     args, chain = call.args, []
     if not call.options and args and all(map(is_symbolic, args)):
-        layer = _layer_of_function(call.name, len(args))
+        layer = _layer_of_function(call.name.removeprefix("nn.functional."), len(args))
         if layer is not None:
             return layer(args[0] if len(args) == 1 else list(args))
     if not call.options and len(args) == 2 and is_symbolic(args[0]) and _is_number(args[1]):

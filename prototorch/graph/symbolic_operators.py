@@ -20,7 +20,9 @@ _RUN = "take graph(data) of a pt.Graph, model.predict(data) or model(data), for 
 _UFUNCS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "power": "pow",
     "matmul": "matmul", "floor_divide": "floor_divide", "remainder": "remainder", "less": "lt", "less_equal": "le",
-    "greater": "gt", "greater_equal": "ge",
+    "greater": "gt", "greater_equal": "ge", "maximum": "maximum", "minimum": "minimum", "fmax": "fmax", "fmin": "fmin",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor", "arctan2": "arctan2",
+    "hypot": "hypot", "logaddexp": "logaddexp", "fmod": "fmod", "float_power": "float_power", "copysign": "copysign",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.dtype import as_dtype
-from prototorch.eager.operands import accepts_out, cast_to, promote, promote_to_float
+from prototorch.eager.operands import accepts_out, cast_to, match_numbers, promote, promote_to_float
 from prototorch.eager.registry import tensor_function
 from prototorch.eager.scalars import check_operand
 from prototorch.errors import UsageError
@@ -20,10 +20,10 @@ def _is_float(x: Any) -> bool:
     return as_dtype(str(x.dtype)).is_floating_point
 
 
-def _two_tensors(name: str, input: Any, other: Any) -> list[Any]:
-    for value in (input, other):
-        if not hasattr(value, "interpreter"):
-            raise UsageError(f"{name}: expected two tensors, got {type(value).__name__}; clamp takes numbers")
+def _two_operands(name: str, input: Any, other: Any) -> list[Any]:
+    if not hasattr(input, "interpreter") and not hasattr(other, "interpreter"):
+        kinds = f"{type(input).__name__} and {type(other).__name__}"
+        raise UsageError(f"{name}: expected two tensors, or a tensor and a number, got {kinds}")
     return promote(name, input, other)
 
 
@@ -40,15 +40,17 @@ def _extremum(larger: bool, a: Any, b: Any) -> Any:
 @tensor_function
 @accepts_out
 def maximum(input: Any, other: Any) -> Any:
-    """The larger of two elements; NaN where one of them is; equal ones share the gradient (torch.maximum)."""
-    return _extremum(True, *_two_tensors("maximum", input, other))
+    """The larger of two elements; NaN where one of them is; equal ones share the gradient (torch.maximum). One of both
+    may be a number."""
+    return _extremum(True, *_two_operands("maximum", input, other))
 
 
 @tensor_function
 @accepts_out
 def minimum(input: Any, other: Any) -> Any:
-    """The smaller of two elements; NaN where one of them is; equal ones share the gradient (torch.minimum)."""
-    return _extremum(False, *_two_tensors("minimum", input, other))
+    """The smaller of two elements; NaN where one of them is; equal ones share the gradient (torch.minimum). One of both
+    may be a number."""
+    return _extremum(False, *_two_operands("minimum", input, other))
 
 
 def _without_nan(larger: bool, a: Any, b: Any) -> Any:
@@ -62,14 +64,14 @@ def _without_nan(larger: bool, a: Any, b: Any) -> Any:
 @accepts_out
 def fmax(input: Any, other: Any) -> Any:
     """The larger of two elements; the other one where one is NaN; the first has the gradient of equal ones."""
-    return _without_nan(True, *_two_tensors("fmax", input, other))
+    return _without_nan(True, *_two_operands("fmax", input, other))
 
 
 @tensor_function
 @accepts_out
 def fmin(input: Any, other: Any) -> Any:
     """The smaller of two elements; the other one where one is NaN; the first has the gradient of equal ones."""
-    return _without_nan(False, *_two_tensors("fmin", input, other))
+    return _without_nan(False, *_two_operands("fmin", input, other))
 
 
 @tensor_function(in_place=True, aliases=("clip",))
@@ -145,7 +147,9 @@ def xlogy(input: Any, other: Any) -> Any:
 @tensor_function(in_place=True)
 @accepts_out
 def heaviside(input: Any, values: Any) -> Any:
-    """0 where input is negative, 1 where it is positive, ``values`` where it is 0 (torch.heaviside)."""
+    """0 where input is negative, 1 where it is positive, ``values`` where it is 0, a tensor or a number
+    (torch.heaviside)."""
+    input, values = match_numbers("heaviside", input, values)
     if str(getattr(input, "dtype", "")) != str(getattr(values, "dtype", "")):
         raise UsageError(f"heaviside: the element types differ: {input.dtype} and {getattr(values, 'dtype', values)}")
     a, b = promote("heaviside", input, values)

@@ -7,7 +7,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.eager.dtype import as_dtype
-from prototorch.eager.operands import accepts_out, promote
+from prototorch.eager.operands import accepts_out, match_numbers, promote
 from prototorch.eager.registry import tensor_function
 from prototorch.errors import UsageError
 
@@ -77,8 +77,10 @@ for _name, (_op, _doc) in _BITWISE.items():
 def isclose(input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Whether |input - other| <= atol + rtol * |other|, element by element; of equal infinities True (torch.isclose).
 
-    equal_nan: whether two NaN count as close. Raises UsageError for different element types.
+    equal_nan: whether two NaN count as close. One of both may be a number. Raises UsageError for different element
+    types.
     """
+    input, other = match_numbers("isclose", input, other)
     if str(getattr(input, "dtype", "")) != str(getattr(other, "dtype", "")):
         raise UsageError(f"isclose: the element types differ: {input.dtype} and {other.dtype}; cast one of them")
     if rtol < 0 or atol < 0:
