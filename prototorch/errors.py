@@ -176,6 +176,10 @@ class ModelWarning(UserWarning):
     """Something about the model that is valid and probably unintended."""
 
 
+class DataWarning(UserWarning):
+    """Something about the data that is probably unintended."""
+
+
 def warn_user(message: str, category: type[Warning]) -> None:
     """Issue a warning at the line outside of this package that the call came from.
 

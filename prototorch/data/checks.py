@@ -12,7 +12,7 @@ from prototorch.data.binding import BoundDataset
 from prototorch.data.dataset import Dataset
 from prototorch.data.dataset_notes import find_common_rows, find_dataset_notes
 from prototorch.data.pipeline.signature import TargetSpec
-from prototorch.errors import DataError, warn_user
+from prototorch.errors import DataError, DataWarning, warn_user
 
 __all__ = [
     "DataWarning",
@@ -30,10 +30,6 @@ __all__ = [
 
 CHUNK_ELEMENTS = 1 << 24  # elements that are checked at a time
 MAX_COMPARED_ROWS = 200_000  # larger sets are not searched for equal rows
-
-
-class DataWarning(UserWarning):
-    """Something about the data that is probably unintended."""
 
 
 def check_dataset(

@@ -13,9 +13,10 @@ from prototorch.data.dataset import ArrayDataset
 from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
 from prototorch.data.safe_io import printable_path, read_head, read_lines
 from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.raw_table import RawTable
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["column_index", "first_row", "read_csv", "read_rows"]
+__all__ = ["column_index", "first_row", "read_cells", "read_csv", "read_rows"]
 
 MAX_COLUMNS = 1 << 20
 MAX_LINE_BYTES = 1 << 24
@@ -58,9 +59,7 @@ def read_csv(
     if not rows:
         raise DataError(f"{name}: has no rows")
     width = len(header or rows[0])
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
-            raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
+    _check_widths(rows, lines, width, name)
     names = header or [str(i) for i in range(width)]
     is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
     table = groups or TableColumns()
@@ -103,6 +102,36 @@ def read_csv(
         label_names = () if table.outputs else tuple(header[i] for columns in by_target.values() for i in columns)
         dataset.table_columns = TableColumns(feature_names, label_names, table.inputs, table.outputs)
     return dataset
+
+
+def read_cells(path: str | os.PathLike[str], name: str, has_header: bool) -> RawTable:
+    """The cells of a table with a header, as texts.
+
+    has_header: whether the first line is a header whatever stands there. Raises DataError as `read_csv`, and for a
+    table without names of columns, or with one twice.
+    """
+    rows, lines = read_rows(path, name)
+    header = _find_header(rows, has_header)
+    if len(rows) < 2:
+        raise DataError(f"{name}: has no rows")
+    if header is None:
+        raise DataError(f"{name}: a table that is read by type needs a header of column names")
+    twice = next((word for word in header if header.count(word) > 1), None) if len(set(header)) < len(header) else None
+    if twice is not None:
+        raise DataError(f"{name}: has {header.count(twice)} columns named {twice!r}")
+    rows, lines = rows[1:], lines[1:]
+    _check_widths(rows, lines, len(header), name)
+    columns = {}
+    for at, column in enumerate(header):
+        columns[column] = np.empty(len(rows), object)
+        columns[column][:] = [row[at] for row in rows]
+    return RawTable(name, columns, np.array(lines))
+
+
+def _check_widths(rows: list[list[str]], lines: list[int], width: int, name: str) -> None:
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != width:
+            raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
 
 
 def _find_columns(

@@ -12,6 +12,8 @@ from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
 from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.column_block import MISSING_WORDS, Column, Scale, ScaleWord
+from prototorch.data.tables.table_source import TableOptions
 from prototorch.data.text_source import TextFormat, TextInput, TextKind
 from prototorch.errors import DataError
 from prototorch.schema import Block, Choice, Ints, example, field
@@ -39,6 +41,22 @@ class Data(Block):
     label: list[str | int] = field([], doc="target columns (of a CSV table also by index); empty: chosen by the format")
     features: list[str | int] = field([], doc="feature columns of a CSV table; empty: all except the targets")
     classes: list[str] = field([], doc="class names in label order; empty: the names in the source, sorted")
+    column: list[Column] = field([], doc='how columns of a table are read by type: column { name: "age" }')
+    missing: str | None = field(
+        None,
+        type=Choice(MISSING_WORDS),
+        doc="what a gap becomes in the columns of a table that do not say it; of categories the most frequent one "
+        "where this is mean or median; none: an error",
+    )
+    scale: Scale = field(
+        "auto",
+        type=ScaleWord(),
+        doc="how numbers and dates of a table that is read by type are scaled where a column does not say it, see "
+        "column; auto: standard",
+    )
+    refit: bool = field(
+        False, doc="whether a second training learns means, categories and scales of a table anew; they are kept else"
+    )
     size: tuple[int, int] | None = field(
         None, type=Ints(2, min=1), doc="height and width, in pixels, that images are resized to; none: the model's"
     )
@@ -75,6 +93,7 @@ class Data(Block):
     foreign_fields = {
         **dict.fromkeys(("path", "file", "filename", "dataset", "root", "dir", "directory", "folder"), "source"),
         **dict.fromkeys(("target", "targets", "labels", "y"), "label"),
+        "columns": "column",
         "batch_size": "It belongs into fit { }.",
     }
     examples = [
@@ -82,6 +101,7 @@ class Data(Block):
         example('data { source: "photos"  size: 224  resize: crop  on_error: skip }'),
         example('data { source: "table.csv"  label: "price" }'),
         example('data { source: "reviews.csv"  text: table  features: "review"  label: "sentiment" }'),
+        example('data { source: "people.csv"  label: "fare"  column { name: "ticket"  type: ignore } }'),
         example('data { source: "novel.txt"  text: windows  stride: 16 }'),
     ]
 
@@ -105,6 +125,7 @@ class Data(Block):
         learn: bool = False,
         kind: TextKind | None = None,
         groups: TableColumns | None = None,
+        table: TableOptions | None = None,
     ) -> DatasetSplits:
         """The data sets of the source by split, each limited to ``limit`` samples.
 
@@ -115,6 +136,7 @@ class Data(Block):
             texts: the inputs of a model that reads texts; learn: whether their tokenizers learn a vocabulary; kind: the
                 kind of a file that does not tell.
             groups: the columns of a table for each of several inputs and targets.
+            table: how a table is read by type; None: numbers alone are read.
 
         Raises:
             DataError, ResourceError, UsageError: as `open_source`.
@@ -135,6 +157,7 @@ class Data(Block):
             self.text_folder,
             text,
             groups,
+            table,
         )
         return {split: self._limit(dataset, seed) for split, dataset in open_source(self.source, options).items()}
 
@@ -151,9 +174,10 @@ class Data(Block):
         learn: bool = False,
         kind: TextKind | None = None,
         groups: TableColumns | None = None,
+        table: TableOptions | None = None,
     ) -> tuple[Dataset, Dataset | None]:
         """The data set of the split ``part``; for training also the validation split, else the test split, or None."""
-        splits = self.open_splits(shape, seed, limits, texts, learn, kind, groups)
+        splits = self.open_splits(shape, seed, limits, texts, learn, kind, groups, table)
         validation = next((splits[name] for name in ("validation", "test") if name in splits), None)
         return self._select(splits), validation if self.part == "train" else None
 

@@ -9,11 +9,20 @@ import numpy as np
 
 from prototorch.errors import DataError, did_you_mean
 
-__all__ = ["describe_word", "encode_labels", "is_number", "looks_like_data", "parse_number"]
+__all__ = [
+    "DECIMAL_COMMA",
+    "MISSING",
+    "describe_word",
+    "encode_labels",
+    "is_number",
+    "looks_like_data",
+    "parse_number",
+]
 
 MAX_NUMBER = 4096  # characters of a number
-_MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+#: cells that stand for no value, in lower case
+MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 
 
 def encode_labels(
@@ -56,8 +65,8 @@ def encode_labels(
 
 def _check_no_numbers(words: Sequence[str], are_numbers: Sequence[bool], origin: Callable[[int], str]) -> None:
     """Raises DataError for the first word that is no number, where most words are meant as numbers."""
-    present = [word for word in words if word.lower() not in _MISSING]
-    if 2 * sum(is_number(word) or bool(_DECIMAL_COMMA.fullmatch(word)) for word in present) < max(len(present), 1):
+    present = [word for word in words if word.lower() not in MISSING]
+    if 2 * sum(is_number(word) or bool(DECIMAL_COMMA.fullmatch(word)) for word in present) < max(len(present), 1):
         return
     at = are_numbers.index(False)
     what = f"expected a number, got {describe_word(words[at])}" if words[at] else "the target is missing"
@@ -72,9 +81,9 @@ def describe_word(word: str) -> str:
     text = word.strip()
     if not text:
         return "an empty cell"
-    if text.lower() in _MISSING:
+    if text.lower() in MISSING:
         return f"{text!r}"
-    if _DECIMAL_COMMA.fullmatch(text):
+    if DECIMAL_COMMA.fullmatch(text):
         return "a number with a decimal comma"
     return f"{'a number' if is_number(text) else 'text'} of {len(text):,} character{'s' * (len(text) != 1)}"
 
@@ -82,7 +91,7 @@ def describe_word(word: str) -> str:
 def looks_like_data(cell: str) -> bool:
     """Whether a cell holds a number or stands for a missing one, so that it is no column name."""
     text = cell.strip()
-    return (bool(text) and text.lower() in _MISSING) or is_number(text) or bool(_DECIMAL_COMMA.fullmatch(text))
+    return (bool(text) and text.lower() in MISSING) or is_number(text) or bool(DECIMAL_COMMA.fullmatch(text))
 
 
 def parse_number(word: str) -> float:

@@ -22,7 +22,6 @@ from prototorch.data.builtin_datasets import (
     read_idx_pair,
     read_idx_splits,
 )
-from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import Dataset
 from prototorch.data.idx import is_idx, read_idx
 from prototorch.data.image_folder import (
@@ -37,6 +36,7 @@ from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, is_text, printable_path, read_head
 from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.table_source import TableOptions, open_table
 from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
@@ -85,6 +85,7 @@ class SourceOptions:
     text_folder: str | None = None
     text: TextFormat | None = None
     groups: TableColumns | None = None
+    table: TableOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -270,9 +271,8 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
     if _is_image_list(_image_root(path, options), head):
         images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
         return _with_targets({"train": images}, options)
-    labels = list(options.labels) or [-1]
-    label = labels[0] if len(labels) == 1 else labels
-    return {"train": read_csv(path, label, options.classes, options.features, groups=options.groups)}
+    labels, features = list(options.labels), list(options.features)
+    return {"train": open_table(path, labels, features, options.classes, options.groups, options.table)}
 
 
 def is_dataset_source(path: Path) -> bool:

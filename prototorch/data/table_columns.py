@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from prototorch.data.tables.table_encoding import TableEncoding
+
 __all__ = ["TableColumns"]
 
 MAX_COLUMNS = 1 << 20
@@ -20,12 +22,15 @@ class TableColumns:
         features: of the columns that the one input of a model consists of, in its order.
         labels: of the columns that are the target of its one output.
         inputs: of a model with several inputs, those of each, by its name; outputs: likewise for several targets.
+        encoding: how the columns of a table that is read by type become elements of the inputs; None for one of
+            numbers, which are read as they are.
     """
 
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     inputs: Groups = field(default_factory=dict)
     outputs: Groups = field(default_factory=dict)
+    encoding: TableEncoding | None = None
 
     @property
     def has_features(self) -> bool:
@@ -46,18 +51,20 @@ class TableColumns:
     def to_json(self) -> dict[str, Any]:
         """As JSON values, with the version of their form."""
         value = {"format": 1, "features": list(self.features), "labels": list(self.labels)}
-        if not (self.inputs or self.outputs):
+        if not (self.inputs or self.outputs or self.encoding):
             return value
         groups = {kind: {n: list(c) for n, c in getattr(self, kind).items()} for kind in ("inputs", "outputs")}
-        return {**value, "format": 2, **groups}
+        if self.encoding is None:
+            return {**value, "format": 2, **groups}
+        return {**value, "format": 3, **groups, "encoding": self.encoding.to_json()}
 
     @staticmethod
     def from_json(value: object) -> TableColumns:
         """The inverse of `to_json`. Raises ValueError for anything else."""
         if not isinstance(value, Mapping) or not {"format", "features", "labels"} <= set(value):
             raise ValueError("names of columns must have format, features and labels")
-        if value["format"] not in (1, 2):
-            raise ValueError(f"names of columns have the format {value['format']!r:.20}, this version reads 1 and 2")
+        if value["format"] not in (1, 2, 3):
+            raise ValueError(f"names of columns have the format {value['format']!r:.20}, this version reads 1 to 3")
         features, labels = (_read_names(value[kind], kind) for kind in ("features", "labels"))
         if value["format"] == 1:
             return TableColumns(features, labels)
@@ -67,7 +74,8 @@ class TableColumns:
             if not isinstance(names, Mapping) or len(names) > MAX_COLUMNS:
                 raise ValueError("inputs and outputs must be mappings of names to lists of names")
             groups.append({str(n): _read_names(columns, kind) for n, columns in names.items()})
-        return TableColumns(features, labels, *groups)
+        encoding = TableEncoding.from_json(value.get("encoding")) if value["format"] == 3 else None
+        return TableColumns(features, labels, groups[0], groups[1], encoding)
 
 
 def _read_names(names: object, kind: str) -> tuple[str, ...]:

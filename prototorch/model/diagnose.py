@@ -17,6 +17,7 @@ from prototorch.layers.pooling import PoolingLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.weighted_layer import BiasedLayer
 from prototorch.model.fit_preconditions import (
+    describe_table,
     find_data_notes,
     find_missing_blocks,
     find_preprocessing_errors,
@@ -36,6 +37,7 @@ __all__ = [
     "check_model",
     "default_batch_size",
     "describe_plan",
+    "describe_table",
     "find_missing_blocks",
     "find_warnings",
     "resolve_phase",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from prototorch.data.pipeline.source import DataSource, open_fit_data
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path
 from prototorch.data.sources import find_source
-from prototorch.errors import PrototorchError, ShapeError, TextError
+from prototorch.errors import DataWarning, PrototorchError, ShapeError, TextError
 from prototorch.graph.probe import probe_specs
 from prototorch.model.model import Model
 from prototorch.schema.block_source import find_span
@@ -37,6 +38,7 @@ from prototorch.train.step_inputs import TEST
 
 __all__ = [
     "MAX_READ_BYTES",
+    "describe_table",
     "find_data_notes",
     "find_missing_blocks",
     "find_preprocessing_errors",
@@ -141,13 +143,31 @@ def _check_data(model: Model, errors: list[Diagnostic]) -> tuple[bool, list[Boun
     return is_opened, datasets
 
 
-def find_data_notes(model: Model) -> list[str]:
-    """Outputs for more classes than the data of the fit block have; data with mistakes, and large ones, give none."""
+def describe_table(model: Model) -> list[str]:
+    """A line for each column of the table of the fit block that is read by type: what the training rows show of it, and
+    what it becomes. Tables with mistakes, and large ones, give none."""
+    columns = _open_training_data(model)
+    encoding = None if columns is None else columns.dataset.table_columns.encoding
+    return [] if encoding is None else encoding.report()
+
+
+def _open_training_data(model: Model) -> Columns | None:
+    """The training data of the fit block, without their warnings; None for data with mistakes, and large ones."""
     block = model.fit_block
     if block is None or block.data is None or _source_bytes(block.data) > MAX_READ_BYTES:
+        return None
+    with _collected([]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return open_fit_data(DataSource(None), None, fit_sources(block), model.signature())[0]
+    return None
+
+
+def find_data_notes(model: Model) -> list[str]:
+    """Outputs for more classes than the data of the fit block have; data with mistakes, and large ones, give none."""
+    columns = _open_training_data(model)
+    if columns is None:
         return []
     with _collected([]):
-        columns, _ = open_fit_data(DataSource(None), None, fit_sources(block), model.signature())
         bound = columns.bind()
         columns_of_outputs = bound.dataset.target_columns
         notes = [find_extra_classes(bound.dataset, columns_of_outputs[o], t) for o, t in bound.targets.items()]

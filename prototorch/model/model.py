@@ -579,7 +579,8 @@ class Model:
         steps = check_optional_integer("steps", steps)
         trainer, source = self._compiled_trainer(), pipeline.DataSource(x, y, sample_weight, steps)
         if x is None:
-            columns, validation = pipeline.open_fit_data(source, None, fit_sources(block), self.signature())
+            sources = fit_sources(block)
+            columns, validation = pipeline.open_fit_data(source, None, sources, self.signature(), trains=False)
             columns = validation or columns
         else:
             columns = source.columns(self.signature())

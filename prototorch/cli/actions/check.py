@@ -11,7 +11,7 @@ from prototorch.cli.json_output import print_json
 from prototorch.cli.messages import echo_error
 from prototorch.cli.model_input import allowed_folders
 from prototorch.errors import PrototorchError, TextError
-from prototorch.model.diagnose import check_model, find_missing_blocks, find_warnings
+from prototorch.model.diagnose import check_model, describe_table, find_missing_blocks, find_warnings
 from prototorch.model.load import find_model_file
 from prototorch.text.diagnostics import Diagnostic
 
@@ -44,6 +44,8 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
         click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in warnings:
             click.echo(f"warning: {note}")
+        for line in describe_table(model):
+            click.echo(f"column {line}")
         for note in find_missing_blocks(model):
             click.echo(f"note: {note}")
     return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}

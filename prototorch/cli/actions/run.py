@@ -54,6 +54,9 @@ class _SnapshotCallback(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.prepare(self.model)
+        encoding = self.model.table_columns.encoding
+        for line in () if encoding is None else encoding.report():
+            self.note(f"column {line}")
         trainer = self.model.trainer
         if self.resume:
             self.folder.trim_log(trainer.epoch)

@@ -22,8 +22,10 @@ from prototorch.data.ordered_pool import OrderedPool, closing
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, Shape
 from prototorch.data.pipeline.source import DataSource
+from prototorch.data.pipeline.tables import encode_table, table_options
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table, read_array_file
+from prototorch.data.tables.table_source import open_table
 from prototorch.data.text_files import read_texts
 from prototorch.errors import DataError, UsageError
 
@@ -135,6 +137,10 @@ def _open_texts(what: Sequence[str], signature: ModelSignature) -> Samples:
 
 def _open_arrays(path: Path, signature: ModelSignature) -> Samples:
     """The samples of a file of arrays, or of a table."""
+    if not is_array_file(path) and signature.table.encoding is not None:
+        options, labels = table_options(None, signature, learn=False), signature.table.labels
+        table = open_table(path, labels, (), (), options=options)
+        return Samples((encode_table(Columns(signature, table)),))
     if not is_array_file(path):
         dataset = _read_table(path, signature)
         target = dataset.column_array(dataset.targets[0]) if dataset.targets else None

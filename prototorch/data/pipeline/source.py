@@ -15,6 +15,7 @@ from prototorch.data.frames import FrameReader, is_frame, match_columns, read_fr
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
+from prototorch.data.pipeline.tables import encode_table, learn_table, reads_types, table_options
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table
@@ -67,7 +68,8 @@ class DataSource:
                 if value is not None:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
-            return _open_data(x, signature, learn=learn)
+            columns = _open_data(x, signature, learn=learn)
+            return columns if learn else encode_table(columns)
         if isinstance(x, Dataset):
             return Columns(signature, x)
         if _gives_samples(x):
@@ -101,11 +103,12 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     shape, cover, block = signature.input_shape, signature.cover_size, data
     with located(find_span(block, "source")):
         data, groups = _by_names(data, signature, limits)
+    table = None if signature.text_names else table_options(data, signature, learn)
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
         train, validation = data.open_train_and_validation(
-            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind(), groups
+            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind(), groups, table
         )
     return Columns(signature, train, Feeding(data.loader_options()), validation, block)
 
@@ -117,6 +120,8 @@ def _by_names(data: Data, signature: ModelSignature, limits: ReadLimits | None) 
     Raises as `find_source` and `match_columns`.
     """
     table = signature.table
+    if reads_types(data, signature):
+        return data if data.label or not table.labels else data.replace(label=list(table.labels)), None
     are_several = max(len(signature.inputs), len(signature.outputs)) > 1 and not (data.pairs or signature.text_names)
     if data.features or not (are_several or (table.features and not data.label)):
         return data, None
@@ -147,31 +152,38 @@ class FitSources:
 
 
 def open_fit_data(
-    source: DataSource, validation: DataSource | None, declared: FitSources, signature: ModelSignature
+    source: DataSource,
+    validation: DataSource | None,
+    declared: FitSources,
+    signature: ModelSignature,
+    trains: bool = True,
 ) -> tuple[Columns, Columns | None]:
     """Training and validation data of a `Model.fit`; without x those of the fit block.
 
     Without validation data they are a share of the training data, else those that the source itself has.
-    Raises UsageError where there are no data.
+    trains: whether a training follows, for which ``refit: true`` learns the columns of a table anew. Raises UsageError
+    where there are no data.
     """
-    x = source.x
+    x, encoding = source.x, signature.table.encoding
     if x is None:
         if declared.data is None:
             raise UsageError("there are no data: give x and y, or a fit { data { ... } } block in the model's text")
-        training = _open_data(declared.data, signature, signature.limits, learn=True)
-        signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
-        if validation is None and declared.validation is not None:
-            return training, _open_data(declared.validation, signature, signature.limits)
+        data = declared.data if trains or encoding is None else declared.data.replace(refit=False)
+        training = _open_data(data, signature, signature.limits, learn=True)
     else:
         training = source.columns(signature, learn=True)
-        signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
-    if validation is not None:
-        return training, validation.columns(signature)
-    if declared.validation_split:
+    declared_validation = declared.validation if x is None else None
+    if validation is None and declared_validation is None and declared.validation_split:
         is_declared = x is None or isinstance(x, Data | str | PathLike)
         seed = signature.seed if is_declared else None  # arrays: the last samples, as in Keras
         with located(declared.split_span):
             training = training.split(declared.validation_split, seed)
+    training = learn_table(training)
+    signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
+    if validation is not None:
+        return training, validation.columns(signature)
+    if declared_validation is not None:
+        return training, encode_table(_open_data(declared_validation, signature, signature.limits))
     return training, training.of_validation()
 
 

@@ -1,0 +1,294 @@
+"""Opening of tables: which of them are read by type, and their rows with the types of the columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from prototorch.data.csv_reader import read_cells, read_csv
+from prototorch.data.dataset import Dataset
+from prototorch.data.label_words import encode_labels
+from prototorch.data.safe_io import printable_path
+from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.column_block import Column, Scale, find_statement
+from prototorch.data.tables.raw_table import RawTable
+from prototorch.data.tables.table_dataset import TableDataset, TableTargets
+from prototorch.data.tables.table_encoding import TableEncoding, list_names
+from prototorch.data.tables.typed_values import TypedValues, ValueType, guess_type, parse_values, to_words
+from prototorch.errors import DataError, DataWarning, did_you_mean, warn_user
+from prototorch.schema.block_source import find_span
+from prototorch.text.diagnostics import located
+
+__all__ = ["TableOptions", "open_raw_table", "open_table"]
+
+MAX_GUESSED = 100  # different texts of a column that is taken for categories without a statement
+MIN_REPEATED = 20  # rows from which on categories must repeat
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are read by type.
+
+    Attributes:
+        statements: the ``column`` blocks; missing, scale: what counts for columns that do not say it.
+        encoding: what an earlier training has learned, which is settings; None: nothing, or it is learned anew.
+        learns: whether the table is for a training, which learns the encoding where there is none.
+        needs_targets: whether a table without the target columns is an error.
+        outputs: the number of outputs that are learned.
+    """
+
+    statements: tuple[Column, ...] = ()
+    missing: str | None = None
+    scale: Scale = "auto"
+    encoding: TableEncoding | None = None
+    learns: bool = False
+    needs_targets: bool = True
+    outputs: int = 1
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether a table is read by type whatever its values are."""
+        return self.encoding is not None or bool(self.statements) or self.missing is not None or self.scale != "auto"
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    classes: Sequence[str],
+    groups: TableColumns | None = None,
+    options: TableOptions | None = None,
+) -> Dataset:
+    """The data set of a table: arrays of numbers, or rows by type where a column says so, or, in a training, is not of
+    numbers or has gaps.
+
+    labels, features, classes, groups: see `read_csv`. options: None: numbers alone are read. Raises DataError.
+    """
+    options = options or TableOptions()
+    name = printable_path(path)
+    if options.is_declared:
+        raw = read_cells(path, name, has_header=True)
+        return open_raw_table(raw, labels, features, classes, options)
+    label = labels[0] if len(labels) == 1 else list(labels or [-1])
+    try:
+        return read_csv(path, label, classes, features, groups=groups)
+    except DataError:
+        if not options.learns:
+            raise
+        raw = read_cells(path, name, has_header=any(isinstance(c, str) for c in (*labels, *features)))
+        if not _holds_other_types(raw, labels, features):
+            raise
+    return open_raw_table(raw, labels, features, classes, options)
+
+
+def open_raw_table(
+    table: RawTable,
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    classes: Sequence[str],
+    options: TableOptions,
+    targets: TableTargets | None = None,
+) -> TableDataset:
+    """The rows of a table with the types of its columns.
+
+    labels, features, classes: see `read_csv`; targets: where these are no columns of the table. Raises DataError for
+    columns that are missing, values of another type than their column's, and gaps that nothing is said of.
+    """
+    names = tuple(table.columns)
+    encoding = options.encoding
+    by_training = encoding is not None
+    targets_here = [] if targets is not None else _label_columns(table, labels, options)
+    for statement in () if by_training else options.statements:
+        if not any(find_statement((statement,), name) for name in names):
+            with located(find_span(statement, "name")):
+                _refuse_column(table, statement.name)
+    if encoding is not None:
+        columns = [one.name for one in encoding.columns]
+    elif features:
+        columns = [_find_column(table, column) for column in features]
+    else:
+        columns = [name for name in names if name not in targets_here]
+    for name in columns:
+        if name not in table.columns:
+            _refuse_column(table, name, ", which the model was trained on" if by_training else "")
+    statements = {name: _statement(name, options) for name in columns}
+    if encoding is None:
+        columns = [name for name in columns if statements[name].type != "ignore"]
+    elif unknown := [name for name in names if name not in (*columns, *targets_here, *labels, *encoding.unread)]:
+        warn_user(
+            f"{table.name}: {list_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not read: the model was "
+            "trained on other columns",
+            DataWarning,
+        )
+    if not columns:
+        raise DataError(f"{table.name}: has no columns except the target")
+    if targets is None:
+        learned = targets_here if options.needs_targets else []
+        table = _without_missing_targets(table, learned, options)
+        class_names = classes or (options.encoding.classes if options.encoding is not None else ())
+        targets = _read_targets(table, learned, class_names, options)
+    values = {name: _read_values(table, name, statements[name], options) for name in columns}
+    settings = {name: _with_defaults(statements[name], values[name].type, options) for name in columns}
+    unread = tuple(name for name in names if name not in columns and name not in targets_here)
+    dataset = TableDataset(table, values, settings, targets, options.encoding, unread)
+    if options.learns and not by_training:
+        dataset.refuse_gaps([name for name in columns if settings[name].missing == "error"])
+    return dataset
+
+
+def _holds_other_types(table: RawTable, labels: Sequence[str | int], features: Sequence[str | int]) -> bool:
+    """Whether a column that a model would read is not of numbers, or has gaps."""
+    targets = [_find_column(table, column) for column in labels or [-1] if _has_column(table, column)]
+    columns = [_find_column(table, column) for column in features if _has_column(table, column)]
+    for name in columns or [name for name in table.columns if name not in targets]:
+        type_ = guess_type(table.columns[name])
+        if type_ != "number":
+            return True
+        try:
+            if parse_values(table.columns[name], "number", lambda row: "").gaps().any():
+                return True
+        except DataError:
+            continue  # a number that is written wrongly
+    return False
+
+
+def _statement(name: str, options: TableOptions) -> Column:
+    return find_statement(options.statements, name) or Column(name=name)
+
+
+def _with_defaults(statement: Column, type_: ValueType, options: TableOptions) -> Column:
+    """The statement of a column with the defaults of the data block."""
+    missing, scale = statement.missing, statement.scale
+    if missing is None and options.missing is not None:
+        has_mean = type_ in ("number", "date") or options.missing not in ("mean", "median")
+        missing = options.missing if has_mean else "most_frequent"
+    if scale == "auto":
+        scale = "standard" if options.scale == "auto" else options.scale
+        scale = "standard" if scale == "log" and type_ == "date" else scale
+    return statement.replace(missing=missing or "error", scale=scale if type_ in ("number", "date") else "none")
+
+
+def _read_values(table: RawTable, name: str, statement: Column, options: TableOptions) -> TypedValues:
+    """The values of a column by its type: the trained, the declared one, or else by the values."""
+    raw, label, origin = table.columns[name], f"{table.name}, column {name!r}", _cell_origin(table, name)
+
+    if options.encoding is not None:
+        one = next(one for one in options.encoding.columns if one.name == name)
+        return parse_values(raw, one.type, origin, one.date_format)
+    declared = statement.declared_type()
+    type_ = declared if declared not in (None, "ignore") else guess_type(raw)
+    if type_ is None:
+        raise DataError(f'{label}: has no value in any row; leave it out: column {{ name: "{name}"  type: ignore }}')
+    assert type_ != "ignore"
+    values = parse_values(raw, type_, origin, statement.format)
+    if type_ == "category" and declared is None:
+        _check_repeated(values, label, name)
+    return values
+
+
+def _cell_origin(table: RawTable, column: str) -> Callable[[int], str]:
+    """Gives the origin of a cell of a column by its row."""
+    return lambda row: f"{table.origin(row)}, column {column!r}"
+
+
+def _check_repeated(values: TypedValues, label: str, name: str) -> None:
+    """Raise DataError for texts that are taken for categories and hardly repeat: names, numbers of tickets, prose."""
+    assert values.words is not None
+    present = [word for word in values.words if word is not None]
+    count = len(set(present))
+    if count > MAX_GUESSED or (len(present) >= MIN_REPEATED and 2 * count > len(present)):
+        raise DataError(
+            f"{label}: holds {count:,} different texts in {len(present):,} rows, too many for categories that nothing "
+            f'is said of: leave it out with column {{ name: "{name}"  type: ignore }}, or write type: category '
+            'max_categories: 100; dates of another form than 2024-01-31 are type: date  format: "%d.%m.%Y"'
+        )
+
+
+def _label_columns(table: RawTable, labels: Sequence[str | int], options: TableOptions) -> list[str]:
+    """The target columns. Without ``labels`` the last column; in a table to predict those that it has."""
+    if not options.needs_targets:
+        return [_find_column(table, column) for column in labels if _has_column(table, column)]
+    columns = [_find_column(table, column) for column in labels or [-1]]
+    for name in columns:
+        statement = _statement(name, options)
+        if not _is_pattern(statement.name) and (statement.type not in (None, "category") or statement.scale != "auto"):
+            with located(find_span(statement, "name")):
+                raise DataError(
+                    f"{table.name}: the column {name!r} is the target; of it a statement tells type: category (class "
+                    "names that look like numbers) and missing: drop alone"
+                )
+    return columns
+
+
+def _is_pattern(name: str) -> bool:
+    return any(character in name for character in "*?[")
+
+
+def _without_missing_targets(table: RawTable, labels: Sequence[str], options: TableOptions) -> RawTable:
+    """The rows that have a target, where a statement of the target says ``missing: drop``."""
+    dropping = [name for name in labels if _statement(name, options).missing == "drop"]
+    gaps = np.zeros(len(table), bool)
+    for name in dropping:
+        gaps |= TypedValues("category", words=to_words(table.columns[name], table.origin)).gaps()
+    if not gaps.any():
+        return table
+    warn_user(
+        f"{table.name}: {int(gaps.sum()):,} of the {len(table):,} rows have no {list_names(dropping)} and are left out "
+        "(missing: drop)",
+        DataWarning,
+    )
+    return table.take(np.flatnonzero(~gaps))
+
+
+def _read_targets(
+    table: RawTable, labels: Sequence[str], classes: Sequence[str], options: TableOptions
+) -> TableTargets:
+    """The targets of a table: one, of several columns where there are several, or one for each of several outputs."""
+    arrays, names = {}, {}
+    for name in labels:
+        values = table.columns[name]
+        is_class = _statement(name, options).type == "category"
+        words = to_words(values, table.origin) if values.dtype.kind == "O" or is_class else None
+        if words is None:
+            arrays[name] = values
+            continue
+        cells = ["" if word is None else word for word in words]
+        declared = tuple(classes) or (tuple(sorted(set(cells) - {""})) if is_class else ())
+        arrays[name], class_names = encode_labels(cells, declared, _cell_origin(table, name))
+        if class_names:
+            names[name] = class_names
+    if len(labels) > 1 and options.outputs == 1:
+        if names:
+            raise DataError(
+                f"{table.name}: several target columns form one target of numbers, and {list_names(list(names))} holds "
+                "class names"
+            )
+        return TableTargets({"y": np.stack([arrays[n].astype(np.float32) for n in labels], 1)}, {}, tuple(labels))
+    return TableTargets(arrays, names, tuple(labels))
+
+
+def _has_column(table: RawTable, column: str | int) -> bool:
+    count = len(table.columns)
+    return column in table.columns if isinstance(column, str) else -count <= column < count
+
+
+def _find_column(table: RawTable, column: str | int) -> str:
+    """The name of a column. Raises DataError for one that is not there."""
+    if isinstance(column, str):
+        if column not in table.columns:
+            _refuse_column(table, column)
+        return column
+    if not _has_column(table, column):
+        raise DataError(f"{table.name}: has {len(table.columns)} columns, so there is no index {column}")
+    return list(table.columns)[column]
+
+
+def _refuse_column(table: RawTable, column: str, reason: str = "") -> NoReturn:
+    names = list(table.columns)
+    raise DataError(
+        f"{table.name}: has no column {column!r}{reason}; it has {list_names(names)}.{did_you_mean(column, names)}"
+    )
