@@ -158,7 +158,7 @@ def predict_steps(plan: Plan, backend: CudaBackend, device: RecordingDevice) -> 
             )
         )
     if updates:
-        predictions.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_loss", 8)], Cost()))
+        predictions.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_step", 8)], Cost()))
         predictions += _fused_updates(updates, backend, device)
     for states in [
         [n for n, _ in plan.state_copies if (n in plan.guarded_states) is guarded] for guarded in (False, True)

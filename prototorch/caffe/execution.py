@@ -148,7 +148,7 @@ class Execution:
             for value, array in values.items():
                 self.blobs[plans.visible[value]].store("data", array)
             self._current.last_run.update(dict.fromkeys(layers, plans))
-        if not self.backend.checks_indices:
+        if self.backend.is_asynchronous:
             self._check_labels(range(first, last + 1))
         return self._loss(first, last)
 
@@ -159,8 +159,8 @@ class Execution:
                 check.check(self.blobs)
 
     def check_input_labels(self) -> None:
-        """As what a plan refuses, for labels that are an input of the net, where the backend's plans refuse none."""
-        if not self.backend.checks_indices:
+        """As what a plan refuses, for labels that are an input of the net, where plans refuse them later."""
+        if self.backend.is_asynchronous:
             for check in self._current.label_checks:
                 if check.blob in self.net.inputs:
                     check.check(self.blobs)

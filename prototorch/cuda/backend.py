@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakValueDictionary, finalize, ref
+from weakref import WeakSet, WeakValueDictionary, finalize, ref
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.dry_run_device import DryRunDevice
 from prototorch.cuda.executor.cuda_graph import CudaGraphExecutor
 from prototorch.cuda.executor.device_mirror import DeviceMirror
+from prototorch.cuda.executor.value_check import DeviceValueCheck
 from prototorch.cuda.graph_capture import release_later
 from prototorch.cuda.host_writer import HostWriter
 from prototorch.cuda.kernels.elementwise import ElementwiseKernel
@@ -51,7 +52,6 @@ class CudaBackend(Backend):
     is_asynchronous = True
     can_precompile = False  # a kernel is compiled for its first launch
     preprocesses_in_step = True
-    checks_indices = False
     prefers_ghost_norm = False
     is_shape_specialized = True  # a captured step has one batch size: a smaller last batch is padded to it
 
@@ -67,6 +67,7 @@ class CudaBackend(Backend):
         if self.precision.low_dtype is not None:
             numpy_dtype(self.precision.low_dtype)  # raises now where the dtype is not installed
         self._executors: set[object] = set()  # a token for each
+        self.value_checks: WeakSet[DeviceValueCheck] = WeakSet()  # of the executors
         self._matmul_kernels: dict[tuple[Spec, Spec], tuple[Spec, KernelFn | None]] = {}
         if kernels:
             self.xp.matmul = self.kernel_matmul
@@ -242,11 +243,21 @@ class CudaBackend(Backend):
         return copy
 
     def to_numpy(self, array: Any) -> np.ndarray:
-        """See `Backend.to_numpy`; waits until all enqueued work is done."""
+        """See `Backend.to_numpy`; waits until all enqueued work is done. Raises as `raise_value_errors`."""
         if not self.device.owns(array):
             return np.asarray(array)
         with self._in_stream():
-            return self.device.download(array)
+            elements = self.device.download(array)
+            self.raise_value_errors()
+            return elements
+
+    def raise_value_errors(self) -> None:
+        """Raise the error of a step that has read a value outside of its bounds, as far as the host has been told: of
+        all steps, where it has waited for the device. See `DeviceValueCheck`."""
+        for check in list(self.value_checks):
+            if check.report[0]:
+                with self._in_stream():
+                    check.raise_error()
 
 
 def _end_executor(backend: ref[CudaBackend], token: object) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.availability import query_driver
 from prototorch.cuda.device_protocol import MemoryUsage, format_bytes, out_of_memory_error
-from prototorch.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_loss_source
+from prototorch.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_step_source
 from prototorch.cuda.graph_capture import release_later
 from prototorch.cuda.packages import install_command
 from prototorch.cuda.stream_context import enter_stream, in_stream
@@ -240,11 +240,15 @@ class CupyDevice:
         if source.nbytes:
             target.data.copy_from_device_async(source.data, source.nbytes, self.compute_stream)
 
-    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
-        """See `CudaDevice.check_loss`: a kernel of one thread."""
-        module = self.load_module(check_loss_source(loss.dtype.name))
-        apply_address = np.uint64(0 if apply is None else self.pointer(apply))
-        self.launch(module, "check_loss", 1, 1, (block, loss, apply_address))
+    def check_step(
+        self, losses: Any, loss: Any, apply: Any | None, values: Any, outside: Any, report: np.ndarray | None
+    ) -> None:
+        """See `CudaDevice.check_step`: a kernel of one thread. Pinned memory has one address in both."""
+        module = self.load_module(check_step_source("float32" if loss is None else loss.dtype.name))
+        arrays = (losses, loss, apply, values, outside)
+        addresses = [0 if array is None else self.pointer(array) for array in arrays]
+        report_address = 0 if report is None else report.ctypes.data
+        self.launch(module, "check_step", 1, 1, tuple(map(np.uint64, (*addresses, report_address))))
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         """See `CudaDevice.make_conditional_copy`: one kernel."""

@@ -128,8 +128,14 @@ class CudaDevice(Protocol):
     def copy_on_device(self, target: Any, source: Any) -> None:
         """Enqueue a copy of the bytes of one array to another on ``compute_stream``; both are contiguous."""
 
-    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
-        """Enqueue the check of a step's loss on ``compute_stream``; ``block`` has the fields of `LossCheckState`.
+    def check_step(
+        self, losses: Any, loss: Any, apply: Any | None, values: Any, outside: Any, report: np.ndarray | None
+    ) -> None:
+        """Enqueue the check of a step on ``compute_stream``: of its loss, of its count of values outside, or of both.
+
+        values, outside, report: memory with the fields of `ValueCheckState`, the count int32[], and pinned memory
+        int32[1] of the host, which becomes 1 where the count is not 0; None where nothing is counted. losses, loss:
+        memory with the fields of `LossCheckState` and the loss; None where no loss is checked.
 
         loss: a scalar, float32 or float64. apply: a bool scalar, or None for true.
         """

@@ -108,8 +108,14 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until a GPU has done all that it was given. Raises BackendError where it cannot be used."""
-    gpu = gpu_backend(device).device
+    """Wait until a GPU has done all that it was given.
+
+    Raises BackendError where it cannot be used, and the error of an earlier call whose plan has read a value outside of
+    its bounds (IndexRangeError, UsageError).
+    """
+    backend = gpu_backend(device)
+    gpu = backend.device
     event = gpu.create_event()
     gpu.record_event(event, gpu.compute_stream)
     gpu.synchronize_event(event)
+    backend.raise_value_errors()

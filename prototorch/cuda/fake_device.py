@@ -18,7 +18,7 @@ import numpy as np
 
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.device_protocol import ALIGNMENT, MemoryUsage, out_of_memory_error
-from prototorch.cuda.device_sources import LossCheckState
+from prototorch.cuda.device_sources import LossCheckState, ValueCheckState
 from prototorch.cuda.fake_device_array import DeviceArray, stream_work
 from prototorch.cuda.stream_kernel import VECTOR_BYTES
 from prototorch.engine.backends.precision import ExecutionSettings
@@ -222,17 +222,30 @@ class FakeDevice:
     def copy_on_device(self, target: Any, source: Any) -> None:
         self._enqueue(self.compute_stream, ("copy_on_device", target.nbytes), lambda: np.copyto(target, source))
 
-    def check_loss(self, block: Any, loss: Any, apply: Any | None) -> None:
+    def check_step(
+        self, losses: Any, loss: Any, apply: Any | None, values: Any, outside: Any, report: np.ndarray | None
+    ) -> None:
         def check() -> None:
-            (fields,) = block.view(LossCheckState)
-            finite = bool(np.isfinite(loss))
-            if fields["all_finite"] and not finite:
-                fields["loss"] = loss
-            fields["all_finite"] = fields["all_finite"] and finite
-            fields["finite_steps"] += fields["all_finite"]
-            fields["apply_updates"] = fields["all_finite"] and (apply is None or bool(apply))
+            valid, all_finite = True, True
+            if values is not None:
+                (state,) = values.view(ValueCheckState)
+                state["is_first"] = state["all_valid"] and outside != 0
+                valid = state["all_valid"] = bool(state["all_valid"]) and outside == 0
+                state["valid_steps"] += valid
+                if not valid and report is not None:
+                    report[0] = 1
+            if losses is not None:
+                (fields,) = losses.view(LossCheckState)
+                finite = not valid or bool(np.isfinite(loss))
+                if fields["all_finite"] and not finite:
+                    fields["loss"] = loss
+                all_finite = fields["all_finite"] = bool(fields["all_finite"]) and finite
+                fields["finite_steps"] += all_finite
+                fields["apply_updates"] = valid and all_finite and (apply is None or bool(apply))
+            if values is not None:
+                state["write_states"] = valid and all_finite
 
-        self._enqueue(self.compute_stream, ("check_loss",), check)
+        self._enqueue(self.compute_stream, ("check_step",), check)
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         def copy() -> None:

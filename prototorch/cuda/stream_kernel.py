@@ -23,7 +23,8 @@ class StreamKernel:
     Attributes:
         op: the op's name.
         scope, phase: the layer and the part of the step that it belongs to.
-        condition: the flag of the loss check that it depends on: "all_finite", "apply_updates", or "" for none.
+        condition: the flag of the step's check that it depends on: "all_finite", "apply_updates", "write_states", or ""
+            for none.
     """
 
     def __init__(self, device: CudaDevice, op: str, kernel: KernelFn, scope: str = "", phase: str = ""):

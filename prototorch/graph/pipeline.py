@@ -50,10 +50,6 @@ def _always(context: PassContext) -> bool:
     return True
 
 
-def _checks_indices(context: PassContext) -> bool:
-    return context.backend is None or context.backend.checks_indices
-
-
 def _has_backend(context: PassContext) -> bool:
     return context.backend is not None
 
@@ -87,7 +83,7 @@ class PipelineStep:
 PIPELINE = tuple(
     PipelineStep(*step)
     for step in (
-        (guard_values, "first: it reads the bounds of the ops as they are recorded", _checks_indices),
+        (guard_values, "first: it reads the bounds of the ops as they are recorded", _always),
         (sink_transposes, "after the bounds: all other passes then see layers of either data_format alike", _always),
         (fold_scale_shift, "on the ops as the layers record them: a normalization and a Scale become one", _can_fuse),
         (decompose_ops, "next, so that every other pass sees the ops that run", _has_backend),

@@ -138,7 +138,7 @@ class TakeAlongAxis(Op):
 
 class ScatterAddAlongAxis(Op):
     """The adjoint of `take_along_axis`: zeros [..., size] with each value added at its index along the last
-    axis. Duplicate indices add."""
+    axis. Duplicate indices add. Negative ones count from the end; values at others out of range are dropped."""
 
     derivatives = (lambda g, y, values, indices, size: take_along_axis(g, indices), None)
     flops = flops_per_input
@@ -153,9 +153,12 @@ class ScatterAddAlongAxis(Op):
         num_rows = prod(indices.shape[:-1])
         rows = xp.astype(xp.reshape(indices, (num_rows, indices.shape[-1])), xp.int64)
         row_starts = xp.reshape(xp.arange(num_rows, dtype=xp.int64) * size, (num_rows, 1))
-        out = xp.zeros((num_rows * size,), dtype=values.dtype)
-        out = scatter_add(xp, out, xp.reshape(rows + row_starts, (-1,)), xp.reshape(values, (-1,)))
-        return xp.reshape(out, (*values.shape[:-1], size))
+        rows = xp.where(rows < 0, rows + size, rows)
+        extra = xp.asarray(num_rows * size, dtype=xp.int64)  # one extra element, which is cut off
+        positions = xp.where((rows >= 0) & (rows < size), rows + row_starts, extra)
+        out = xp.zeros((num_rows * size + 1,), dtype=values.dtype)
+        out = scatter_add(xp, out, xp.reshape(positions, (-1,)), xp.reshape(values, (-1,)))
+        return xp.reshape(out[:-1], (*values.shape[:-1], size))
 
 
 class OneHot(Op):

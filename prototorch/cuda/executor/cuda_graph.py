@@ -18,6 +18,7 @@ from prototorch.cuda.device_protocol import CudaDevice
 from prototorch.cuda.executor.device_mirror import DeviceMirror
 from prototorch.cuda.executor.input_staging import InputStaging
 from prototorch.cuda.executor.loss_check import MAX_REPORT_LAG, REPORT_INTERVAL, DeviceLossCheck
+from prototorch.cuda.executor.value_check import DeviceValueCheck
 from prototorch.cuda.graph_capture import capture_graph
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import APPLY, GUARD, ExecutablePlan, ExecutableStep
@@ -68,6 +69,10 @@ class CudaGraphExecutor:
             self.loss_check: DeviceLossCheck | None = None
             if GUARD in plan.outputs and plan.first_update < len(plan.steps):
                 self.loss_check = states.loss_check = states.loss_check or DeviceLossCheck(self.device)
+            self.value_check: DeviceValueCheck | None = None
+            if plan.value_guard is not None:
+                self.value_check = DeviceValueCheck(self.device, plan.value_guard, self._buffers.array)
+                backend.value_checks.add(self.value_check)
             self.launches = self._bind_steps()
 
     def _persistent_bytes(self, offset: int, nbytes: int) -> Any:
@@ -76,23 +81,38 @@ class CudaGraphExecutor:
         return self._persistent[offset : offset + nbytes]
 
     def _bind_steps(self) -> list[LaunchRecord]:
-        """All pieces of a step in their order; a condition of an update is one of the flags of the loss check."""
-        steps, first_update, check = self.plan.steps, self.plan.first_update, self.loss_check
-        launches = [_launch_record(*self._prepare_step(step)) for step in steps[:first_update]]
-        if check is not None:
-            launches.append(self._loss_check_launch(check))
-        prepared = [(step, *self._prepare_step(step)) for step in steps[first_update:]]
-        if check is not None:
-            for step, kernel, _, _ in prepared:
-                names = {b.name for b in step.outputs if b.memory == "state"}
-                if names or not step.outputs:
-                    unguarded = names and not names & self.plan.guarded_states
-                    kernel.condition = "all_finite" if unguarded else "apply_updates"
-        for kernel, ins, outs in self.backend.fuse_updates([(kernel, ins, outs) for _, kernel, ins, outs in prepared]):
-            if check is not None and kernel.condition:
-                kernel = kernel.make_conditional(getattr(check, kernel.condition))
-            launches.append(_launch_record(kernel, ins, outs))
+        """All pieces of a step in their order; what writes a state depends on a flag of the step's check."""
+        steps, check_at, first_update = self.plan.steps, self._check_position(), self.plan.first_update
+        launches = [_launch_record(*self._prepare_step(step)) for step in steps[:check_at]]
+        launches += self._check_launches()
+        prepared = [(step, *self._prepare_step(step)) for step in steps[check_at:]]
+        for step, kernel, _, _ in prepared:
+            names = {b.name for b in step.outputs if b.memory == "state"}
+            if names or (not step.outputs and self.loss_check is not None):
+                kernel.condition = self._condition(not names or bool(names & self.plan.guarded_states))
+        num_forward = max(first_update - check_at, 0)
+        bound = [(kernel, ins, outs) for _, kernel, ins, outs in prepared]
+        for kernel, ins, outs in [*bound[:num_forward], *self.backend.fuse_updates(bound[num_forward:])]:
+            conditional = kernel.make_conditional(self._flag(kernel.condition)) if kernel.condition else kernel
+            launches.append(_launch_record(conditional, ins, outs))
         return [*launches, *self._state_copy_launches()]
+
+    def _check_position(self) -> int:
+        """The number of steps before the step's check: they write no state, and compute what is checked."""
+        guard = self.plan.value_guard
+        after_guard = 0 if guard is None else max(guard.step + 1, self.plan.setup_steps)
+        return max(after_guard, self.plan.first_update if self.loss_check is not None or guard is None else 0)
+
+    def _condition(self, is_guarded: bool) -> str:
+        """The flag that the writing of a state depends on, "" for none; guarded states also depend on what decides
+        whether updates count."""
+        if self.loss_check is not None and (is_guarded or self.value_check is None):
+            return "apply_updates" if is_guarded else "all_finite"
+        return "" if self.value_check is None else "write_states"
+
+    def _flag(self, condition: str) -> Any:
+        """The flag of a condition, int32[1] on the device."""
+        return getattr(self.value_check if condition == "write_states" else self.loss_check, condition)
 
     def _prepare_step(self, step: ExecutableStep) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
         kernel = self.backend.prepare(*step.signature)
@@ -101,18 +121,31 @@ class CudaGraphExecutor:
             self.capture_failure = f"{step.op.name} in {step.scope or 'the net'}: {kernel.not_capturable_reason}"
         return kernel, tuple(map(self._buffers.array, step.inputs)), tuple(map(self._buffers.array, step.outputs))
 
-    def _loss_check_launch(self, check: DeviceLossCheck) -> LaunchRecord:
-        loss, apply = self._outputs[GUARD], self._outputs.get(APPLY)
-        return LaunchRecord("check of the loss", "", "update", lambda: self.device.check_loss(check.block, loss, apply))
+    def _check_launches(self) -> list[LaunchRecord]:
+        """The check of the loss and of the values outside, in one launch; a copy keeps values that lie outside."""
+        losses, values, launch = self.loss_check, self.value_check, self.device.check_step
+        arrays: list[Any] = [None] * 6
+        if losses is not None:
+            arrays[:3] = losses.block, self._outputs[GUARD], self._outputs.get(APPLY)
+        if values is not None:
+            arrays[3:] = values.block, values.outside, values.report
+        elif losses is None:
+            return []
+        name, phase = ("check of values", "forward") if losses is None else ("check of the loss", "update")
+        launches = [LaunchRecord(name, "", phase, lambda: launch(*arrays))]
+        return (
+            launches
+            if values is None
+            else [*launches, LaunchRecord("copy", "values outside", phase, values.keep_values)]
+        )
 
     def _state_copy_launches(self) -> list[LaunchRecord]:
         """The copies of new values into states: into guarded states where updates count, into the others where the loss
         and all losses before it were finite."""
-        flags: dict[bool, Any] = {True: None, False: None}
-        if self.loss_check is not None:
-            flags = {True: self.loss_check.apply_updates, False: self.loss_check.all_finite}
-        elif self.plan.state_copies:
-            flags[False] = self.device.upload(np.ones(1, np.int32))
+        conditions = {is_guarded: self._condition(is_guarded) for is_guarded in (True, False)}
+        flags = {is_guarded: self._flag(condition) for is_guarded, condition in conditions.items() if condition}
+        if not flags and self.plan.state_copies:
+            flags[False] = flags[True] = self.device.upload(np.ones(1, np.int32))
         groups: dict[bool, list[tuple[Any, Any]]] = {False: [], True: []}
         for name, new in self.plan.state_copies:
             groups[name in self.plan.guarded_states].append((self.states[name], self._buffers.array(new)))
@@ -128,12 +161,16 @@ class CudaGraphExecutor:
         """Start a step; see `Executor.__call__`. The outputs are arrays of the device: `Backend.to_numpy` waits for
         them.
 
+        Raises the error of an earlier step that read a value outside of its bounds, see `DeviceValueCheck`.
         ``guard`` is called with the loss of an earlier step that was not finite; see `DeviceLossCheck.read_report`.
         """
         with self.backend.run_context():
             return self._start_step(inputs, guard)
 
     def _start_step(self, inputs: Mapping[str, Any], guard: LossGuard | None) -> dict[str, Any]:
+        if self.value_check is not None:
+            self.value_check.raise_error()
+            self.value_check.steps_started += 1
         self.states.push()
         self._staging(inputs)
         self._run_step()
@@ -153,6 +190,11 @@ class CudaGraphExecutor:
             if self.loss_check is not None and self.loss_check.steps_started:
                 self.loss_check.request_report()
                 self.loss_check.read_report(guard)
+            if self.value_check is not None and self.value_check.steps_started:
+                event = self.device.create_event()
+                self.device.record_event(event, self.device.compute_stream)
+                self.device.synchronize_event(event)
+                self.value_check.raise_error()
 
     def _run_step(self) -> None:
         if self.states.last_executor is not self:

@@ -83,7 +83,6 @@ class Backend:
         is_asynchronous: whether a call of an executor returns before its step is done.
         can_precompile: whether `precompile` shortens the first run of a plan.
         preprocesses_in_step: whether a model's preprocessing is part of the step, rather than of the data loader.
-        checks_indices: whether its executors refuse a run that reads an index outside of its bounds.
     """
 
     device: Any = None
@@ -96,7 +95,6 @@ class Backend:
     is_asynchronous = False
     can_precompile = True
     preprocesses_in_step = False
-    checks_indices = True
 
     def __init__(
         self,

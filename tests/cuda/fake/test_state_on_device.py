@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import prototorch as pt
-from prototorch.cuda.device_sources import LossCheckState
+from prototorch.cuda.device_sources import LossCheckState, ValueCheckState
 from prototorch.cuda.executor.loss_check import MAX_REPORT_LAG
 from prototorch.errors import ResourceError, TrainingError
 from tests.cuda.fake.fake_gpu import (
@@ -202,15 +202,15 @@ def test_the_check_of_the_loss():
     def read():
         return tuple(device.download(block).view(LossCheckState)[0].tolist())
 
-    device.check_loss(block, loss, None)
+    device.check_step(block, loss, None, None, None, None)
     assert read() == (1, 1, 1, 0.0)
-    device.check_loss(block, loss, apply)
+    device.check_step(block, loss, apply, None, None, None)
     assert read() == (1, 0, 2, 0.0)  # good, but its updates do not count
     device.overwrite(loss, np.float32(np.inf))
-    device.check_loss(block, loss, None)
+    device.check_step(block, loss, None, None, None, None)
     assert read() == (0, 0, 2, np.inf)
     device.overwrite(loss, np.float32(2.0))
-    device.check_loss(block, loss, None)
+    device.check_step(block, loss, None, None, None, None)
     assert read() == (0, 0, 2, np.inf)  # what comes after does not count either
 
 
@@ -231,6 +231,7 @@ def test_the_figure_of_the_plan_is_what_is_used():
     states = sum(spec.nbytes for spec in plan.states.values())
     inputs = sum(-(-spec.nbytes // 64) * 64 for spec in plan.inputs.values())
     wanted = plan.arena_bytes + states + 2 * inputs + sum(constants.values()) + LossCheckState.itemsize
+    wanted += ValueCheckState.itemsize + sum(b.spec.nbytes for _, b in plan.value_guard.checks)
     assert program.backend is backend
     assert device.used == wanted
 

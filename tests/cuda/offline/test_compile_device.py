@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from prototorch.cuda.device_sources import COPY_ALL_SOURCE, check_loss_source
+from prototorch.cuda.device_sources import COPY_ALL_SOURCE, check_step_source
 from tests.cuda.offline.nvrtc import TARGETS, compile_cubin
 
 pytestmark = [
@@ -14,6 +14,6 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("source", [check_loss_source("float32"), check_loss_source("float64"), COPY_ALL_SOURCE])
+@pytest.mark.parametrize("source", [check_step_source("float32"), check_step_source("float64"), COPY_ALL_SOURCE])
 def test_compiles(source, target):
     assert compile_cubin(source, target)

@@ -7,7 +7,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
-from prototorch.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, check_loss_source
+from prototorch.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, ValueCheckState, check_step_source
 from prototorch.cuda.fake_device import FakeDevice
 from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
 from prototorch.errors import TrainingError
@@ -163,13 +163,25 @@ def test_the_devices_own_kernels(device):
     block = np.array([(1, 1, 0, 0.0)], LossCheckState)
     for dtype in ("float32", "float64"):
         header = "#include <cmath>\nusing std::isfinite;\n"  # NVRTC has it of its own
-        module = player.load_module(header + check_loss_source(dtype))
+        module = player.load_module(header + check_step_source(dtype))
         block[0] = (1, 1, 0, 0.0)
         seen = []
         for loss in (1.0, np.inf, 2.0):
-            player.launch(module, "check_loss", 1, 1, (block, np.array(loss, dtype), np.uint64(0)))
+            nothing = (np.uint64(0),) * 4
+            player.launch(module, "check_step", 1, 1, (block, np.array(loss, dtype), *nothing))
             seen.append(tuple(block[0].tolist()))
         assert seen == [(1, 1, 1, 0.0), (0, 0, 1, np.inf), (0, 0, 1, np.inf)]
+        for with_loss in (True, False):
+            values, report = np.array([(1, 1, 0, 0)], ValueCheckState), np.zeros(1, np.int32)
+            block[0], seen = (1, 1, 0, 0.0), []
+            for outside in (0, 3, 0):
+                loss = np.array(np.nan if outside else 1.0, dtype)
+                losses = (block, loss, np.uint64(0)) if with_loss else (np.uint64(0),) * 3
+                player.launch(module, "check_step", 1, 1, (*losses, values, np.array([outside], np.int32), report))
+                seen.append((*values[0].tolist(), int(report[0]), *block[0].tolist()[:3]))
+            after = [(1, 1, 1), (1, 0, 2), (1, 0, 3)] if with_loss else [(1, 1, 0)] * 3
+            wanted = [(1, 1, 0, 1, 0), (0, 0, 1, 1, 1), (0, 0, 0, 1, 1)]
+            assert seen == [(*one, *two) for one, two in zip(wanted, after, strict=True)]
     sources = [np.arange(n, dtype=np.uint8) for n in (4096, 7, 12)]
     targets = [np.zeros_like(a) for a in sources]
     pairs = list(zip(targets, sources, strict=True))
