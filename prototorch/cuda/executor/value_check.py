@@ -44,7 +44,7 @@ class DeviceValueCheck:
         for check, buffer in guard.checks:
             source = array(buffer) if buffer.spec.layout is None else device.xp.moveaxis(array(buffer), 1, -1)
             self._checks.append((check, device.empty(tuple(source.shape), buffer.spec.dtype), source))
-        self.keep_values = device.make_conditional_copy([(kept, source) for _, kept, source in self._checks], is_first)
+        self.keep_values = device.make_conditional_copy([(target, source) for _, target, source in self._checks], is_first)
         self.steps_started = 0
         self.reset()
 
@@ -62,10 +62,10 @@ class DeviceValueCheck:
             return
         (state,) = self.device.download(self.block).view(ValueCheckState)
         later = self.steps_started - int(state["valid_steps"]) - 1
-        kept = [(check, self.device.download(values)) for check, values, _ in self._checks]
+        checks = [(check, self.device.download(values)) for check, values, _ in self._checks]
         self.reset()
         try:
-            raise_value_error(kept)
+            raise_value_error(checks)
         except PrototorchError as error:
             if not later:
                 raise
