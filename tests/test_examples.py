@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -61,6 +62,27 @@ def test_a_small_set_is_made(run, tmp_path):
     assert len(list(target.iterdir())) == 4
 
 
+def test_the_weights_that_come_along_are_made_anew(run, tmp_path, monkeypatch):
+    """On sixty pictures in place of Fashion-MNIST: an interrupted training goes on, a complete one is taken."""
+    shutil.copytree(ROOT / "models" / "weights", tmp_path / "weights")
+    (tmp_path / "whole" / "fashion-mnist").mkdir(parents=True)
+    for path in (ROOT / "prototorch/data/files").glob("fashion-mnist-mini-*.gz"):
+        shutil.copy(path, tmp_path / "whole" / path.name.removeprefix("fashion-mnist-mini-"))
+    run("make_small_set.py", "whole", "whole/fashion-mnist", "--name", "tiny", "--train", 6, "--test", 2)
+    monkeypatch.setenv("PROTOTORCH_DATA", str(tmp_path / "whole"))
+    folder, declaration = tmp_path / "weights" / "fashion_mnist", tmp_path / "weights" / "mlp.proto"
+    (folder / "mlp.h5").unlink()
+    text = run("make_pretrained.py", "mlp", "--weights", "weights")
+    accuracy, digest = re.search(r"(\S+)% of the test images, sha256 ([0-9a-f]{64})", text).groups()
+    assert hashlib.sha256((folder / "mlp.h5").read_bytes()).hexdigest() == digest
+    assert f'digest: "sha256:{digest}"' in declaration.read_text("utf-8")
+    assert f"top1: {float(accuracy):g}" in declaration.read_text("utf-8")
+    model = load_model(folder / "mlp.h5")
+    assert 100 * model.history.history["val_accuracy"][-1] == pytest.approx(float(accuracy))
+    assert load_model(folder / "mlp.proto").fit_block.epochs == len(model.history.epoch)
+    assert digest in run("make_pretrained.py", "mlp", "--weights", "weights")
+
+
 SMALL_NET = """
 param classes: 7
 input { name: "image"  shape: [3, 16, 16] }
@@ -72,6 +94,14 @@ GlobalAveragePooling2D { }
 Dense { name: "body"  units: 8  activation: relu }
 Dense { name: "logits"  units: $classes }
 """
+
+
+def test_letters_are_told_apart_by_weights_that_come_along(run, tmp_path):
+    text = run("fine_tune_letters.py", "--test", 10, "--save", "letters.h5")
+    tuned = float(re.search(r"accuracy with the weights of clothes: (\S+)", text)[1])
+    assert tuned > 0.5
+    assert tuned > float(re.search(r"accuracy from scratch: (\S+)", text)[1])
+    assert load_model(tmp_path / "letters.h5").fit_block.data.classes[:2] == ("A", "B")
 
 
 def test_photos_are_fine_tuned(run, tmp_path):

@@ -17,7 +17,7 @@ from prototorch.model.load import load_model
 from prototorch.model.model import Model
 from prototorch.model.weights_block import Weights
 
-PRETRAINED = "imagenet"  # the alias of the set that pretrained=True stands for
+PRETRAINED = "imagenet"  # the alias of the set that pretrained=True stands for, where a model has one
 
 
 def __getattr__(name: str) -> Callable[..., Model]:
@@ -42,18 +42,28 @@ def _model_function(name: str) -> Callable[..., Model]:
             raise UsageError(f"models.{name}: pretrained must be True or False, not {pretrained!r:.80}")
         if pretrained and weights is not None:
             raise UsageError(f"models.{name}: give pretrained=True or weights=..., not both")
-        what = PRETRAINED if pretrained else weights
+        what = _default_weights(name) if pretrained else weights
         return load_model(_text_with_weights(name, what), weights=what, **params)
 
     make_model.__name__ = make_model.__qualname__ = name
     make_model.__module__ = __name__
     make_model.__doc__ = (
         f"The model of models/{name}.proto, new, or with pretrained weights.\n\n"
-        f'pretrained: with the weights "{PRETRAINED}". weights: a weight set, a file or an address, or torchvision\'s '
-        "enum; see `prototorch.load_model`. params: the text's parameters (classes=10).\n\n"
+        f'pretrained: with the weights "{_default_weights(name)}". weights: a weight set, a file or an address, or '
+        "torchvision's enum; see `prototorch.load_model`. params: the text's parameters (classes=10).\n\n"
         "Raises UsageError where the model has no such weights."
     )
     return make_model
+
+
+def _default_weights(name: str) -> str:
+    """The set that ``pretrained=True`` stands for: the one with the alias PRETRAINED, of this model or in its place,
+    else the first set of the model; PRETRAINED where there is none, which loading reports."""
+    own = [one.weights for one in sets_of_model(name)]
+    sets = [*own, *(one.weights for one in list_sets() if one.weights.replaces == name)]
+    if own and not any(PRETRAINED in one.alias for one in sets):
+        return own[0].name
+    return PRETRAINED
 
 
 def _text_with_weights(name: str, what: Any) -> str:

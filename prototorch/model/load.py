@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from prototorch import train
 from prototorch.base.package_files import shipped_models
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.engine.storage import checkpoint
@@ -35,6 +36,9 @@ from prototorch.train.config import Compile, Fit
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.state_fields import StateError
 from prototorch.train.training_state import check_training_state
+
+if TYPE_CHECKING:
+    from prototorch.train.builtin_callbacks import History
 
 __all__ = [
     "check_text_file",
@@ -299,6 +303,7 @@ def load_saved(
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
     _check_training_state(model, saved, overrides, fspath(path))
+    model.history = _read_history(model, saved, fspath(path))
     if not with_training:
         model.compile_block = None
     model.input_ranges.training_ranges = {
@@ -315,6 +320,23 @@ def load_saved(
         trainer.load_state(saved.training)
     warn_of_loaded(model.variables, fspath(path), slots=True)
     return model
+
+
+def _read_history(model: Model, saved: checkpoint.Checkpoint, path: str) -> History | None:
+    """The history of the epochs in which a saved model was trained; None where the file does not tell it.
+
+    Files of older versions tell it in the state of the training alone.
+    """
+    state = saved.history
+    if state is None and saved.training is not None and model.compile_block is not None:  # then it has been checked
+        callbacks = (saved.training["fit"] or {"callbacks": []})["callbacks"]
+        state = next((one["state"] for one in callbacks if one["class"] == "History"), None)
+    if state is None:
+        return None
+    try:
+        return train.History.from_json(state)
+    except StateError as error:
+        raise ModelFileError(f"{path}: its history is wrong: {error}") from error
 
 
 def _state_defaults(fields: Sequence[Any]) -> None:

@@ -792,18 +792,26 @@ class Model:
         _ = self.weights
         self._check_before_save(path)
         training = self._trainer.state() if self._trainer is not None and self.compile_block is not None else None
-        checkpoint.save(
-            path, self.to_text(), self.variables, training, self.input_ranges.training_ranges, self.table_columns
-        )
+        self._write(path, training)
 
     @explain_arguments(WEIGHTS_ARGUMENTS, {"filepath": "path"})
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write the weights alone (with the text) into an HDF5 file."""
+        """Write the weights alone, with the text and the history of their training, into an HDF5 file."""
         check_path(path)
         _ = self.weights
         self._check_before_save(path)
+        self._write(path, None)
+
+    def _write(self, path: str | PathLike[str], training: dict[str, Any] | None) -> None:
+        ranges, history = self.input_ranges.training_ranges, self.history
         checkpoint.save(
-            path, self.to_text(), self.variables, None, self.input_ranges.training_ranges, self.table_columns
+            path,
+            self.to_text(),
+            self.variables,
+            training,
+            ranges,
+            self.table_columns,
+            history.to_json() if history is not None and history.epoch else None,
         )
 
     def _check_before_save(self, path: str | PathLike[str]) -> None:

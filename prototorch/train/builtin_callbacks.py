@@ -97,6 +97,24 @@ class History(Callback):
         report.add("History is what fit returns, and is always there: leave it out", span)
         return None
 
+    saved_history = Record(
+        {"epoch": ListField(Integer()), "history": MapField(ListField(LogValue()))},
+        {"weights_epoch": OptionalField(Integer())},
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """What a saved model keeps of it: ``epoch``, ``history`` and ``weights_epoch``."""
+        return {**self.state(), "weights_epoch": self.weights_epoch}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The history that `to_json` has written. Raises StateError for what it cannot have written."""
+        cls.saved_history.check(value, "")
+        one = cls()
+        one.epoch, one.history = list(value["epoch"]), {name: list(v) for name, v in value["history"].items()}
+        one.weights_epoch = value.get("weights_epoch")
+        return one
+
     def __repr__(self) -> str:
         return f"<History of {len(self.epoch)} epochs: {', '.join(self.history)}>"
 

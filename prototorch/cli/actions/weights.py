@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -24,20 +25,22 @@ from prototorch.interop.downloads.cache import (
 )
 from prototorch.interop.downloads.digests import parse_digest
 from prototorch.interop.weight_sets.declaration import WeightSet
-from prototorch.interop.weight_sets.registry import list_sets
+from prototorch.interop.weight_sets.registry import DeclaredSet, list_sets
 from prototorch.interop.weight_statistics import ArrayStatistics, array_statistics
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.weight_file import WeightFile
+from prototorch.train.builtin_callbacks import History
+from prototorch.train.state_fields import StateError
 
 
 def list_weight_sets(model: str | None = None, as_json: bool = False) -> None:
     """See `prototorch.cli.commands.weights`."""
-    sets = [one.weights for one in list_sets()]
-    models = sorted({one.model for one in sets})
+    sets = sorted(list_sets(), key=lambda one: not one.is_included)
+    models = sorted({one.weights.model for one in sets})
     if model is not None and model not in models:
         raise UsageError(f"no weights of a model {model!r} are published.{did_you_mean(model, models)}")
-    rows = [_set_row(one) for one in sets if model in (None, one.model)]
-    paths_of_sets = {_path_of_set(one) for one in sets}
+    rows = [_set_row(one) for one in sets if model in (None, one.weights.model)]
+    paths_of_sets = {path_of_address(one.weights.address) for one in sets}
     others = [] if model else [(path, record) for path, record in cached_files() if path not in paths_of_sets]
     if as_json:
         files = [{"path": str(path), "address": record.address if record else None} for path, record in others]
@@ -46,10 +49,10 @@ def list_weight_sets(model: str | None = None, as_json: bool = False) -> None:
     widths = [max(len(str(row[key])) for row in rows) for key in ("name", "model")] if rows else []
     for row in rows:
         accuracy = f"top-1 {row['top1']:.2f} %" if row["top1"] is not None else ""
-        state = "on this machine" if row["cached"] else ""
+        state = "comes with prototorch" if row["included"] else "on this machine" if row["cached"] else ""
         alias = f"({', '.join(row['aliases'])})" if row["aliases"] else ""
         click.echo(
-            f"{row['name']:{widths[0]}}  {row['model']:{widths[1]}}  {accuracy:14}  {state:15}  {alias}".rstrip()
+            f"{row['name']:{widths[0]}}  {row['model']:{widths[1]}}  {accuracy:14}  {state:21}  {alias}".rstrip()
         )
     for path, _ in others:
         click.echo(f"{escape_line(str(path))}  {path.stat().st_size:,} bytes")
@@ -77,7 +80,7 @@ def fetch(names: tuple[str, ...]) -> None:
 
 def verify(names: tuple[str, ...]) -> int:
     """See `prototorch.cli.commands.weights`."""
-    sets = {_path_of_set(one.weights): one.weights for one in list_sets()}
+    sets = {path_of_address(one.weights.address): one.weights for one in list_sets()}
     files = [_find(name)[0] for name in names] if names else [path for path, _ in cached_files()]
     code = 0
     if not files:
@@ -87,6 +90,10 @@ def verify(names: tuple[str, ...]) -> int:
             if not path.is_file():
                 raise FileError(f"{printable_path(path)}: is not on this machine")
             weights = sets.get(path)
+            if weights is not None and weights.digest is not None and weights.address.startswith("file:"):
+                download(weights.address, digest=weights.digest)  # which reads it where it is, and keeps no record
+                click.echo(f"{escape_line(str(path))}: {weights.digest.replace(':', ' ')}, as published")
+                continue
             expected = parse_digest(weights.digest) if weights is not None else None
             record = verify_file(path, expected=expected, again=True)
             against = "as published" if record.is_published else f"as first downloaded {record.date}"
@@ -124,8 +131,22 @@ def show(file: str, as_json: bool) -> None:
         click.echo(_format_row(row, statistics, min(names, 60)))
     elements = sum(statistics.elements for _, statistics in rows)
     click.echo(f"{len(rows)} arrays, {elements:,} elements")
+    if "history" in weights.metadata:
+        click.echo(f"trained {_describe_history(weights.metadata['history'])}")
     for name, reason in weights.skipped.items():
         click.echo(f"not a weight: {escape_line(name)}, {reason}")
+
+
+def _describe_history(text: str) -> str:
+    """The epochs of a saved model's history, and the logs of that whose weights it has."""
+    try:
+        history = History.from_json(json.loads(text))
+    except (ValueError, RecursionError, StateError) as error:
+        return f"with a history that cannot be read: {escape_line(str(error)):.200}"
+    row = history.epoch.index(history.weights_epoch) if history.weights_epoch in history.epoch else -1
+    logs = {name: values[row] for name, values in history.history.items() if len(values) == len(history.epoch)}
+    numbers = "  ".join(f"{escape_line(name)} {value:.4g}" for name, value in logs.items() if isinstance(value, float))
+    return f"{len(history.epoch)} epochs: {numbers}"
 
 
 def _array_row(file: WeightFile, name: str) -> tuple[dict[str, Any], ArrayStatistics]:
@@ -160,23 +181,18 @@ def _as_json(file: WeightFile, rows: list[tuple[dict[str, Any], ArrayStatistics]
     }
 
 
-def _set_row(one: WeightSet) -> dict[str, Any]:
-    path = _path_of_set(one)
+def _set_row(declared: DeclaredSet) -> dict[str, Any]:
+    one = declared.weights
+    path = path_of_address(one.address)
     return {
-        "name": one.name, "model": one.model, "aliases": list(one.aliases), "top1": one.top1, "top5": one.top5,
+        "name": one.name, "model": one.model, "aliases": list(one.alias), "top1": one.top1, "top5": one.top5,
         "license": one.license, "address": one.address, "digest": one.digest, "path": str(path),
-        "cached": path.is_file(),
+        "cached": path.is_file(), "included": declared.is_included,
     }  # fmt: skip
 
 
 def _size(one: WeightSet) -> int | None:
     return None if one.mebibytes is None else round(one.mebibytes * 2**20)
-
-
-def _path_of_set(one: WeightSet) -> Path:
-    if one.address.startswith("file:"):
-        return Path(one.address.removeprefix("file://").removeprefix("file:"))
-    return path_of_address(one.address)
 
 
 def _required(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -190,13 +206,13 @@ def _find(name: str) -> tuple[Path, WeightSet | None]:
     sets = [one.weights for one in list_sets()]
     for one in sets:
         if name in (one.name, one.address):
-            return _path_of_set(one), one
+            return path_of_address(one.address), one
     if "://" in name:
         return path_of_address(name), None
     files = [path for path, _ in cached_files()]
     matches = [path for path in files if name in (path.name, str(path), os.path.relpath(path, weights_folder()))]
     if len(matches) == 1:
-        return matches[0], next((one for one in sets if _path_of_set(one) == matches[0]), None)
+        return matches[0], next((one for one in sets if path_of_address(one.address) == matches[0]), None)
     if matches:
         raise UsageError(
             f"{name!r} is the name of {len(matches)} downloaded files; give the path of one: {matches[0]}, ..."

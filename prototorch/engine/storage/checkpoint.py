@@ -4,7 +4,7 @@ weights/<layer>/<weight>            the weights, float32, channels-first
 optimizer/<layer>/<weight>/<slot>   the optimiser's slots
 metrics/<phase>/<metric>/<total>    metric accumulators of the current epoch
 state/<n>                           arrays in the state of callbacks
-meta                                format version, model text, training state and ranges of the inputs as JSON
+meta                                format version, model text, training state, history and ranges of the inputs as JSON
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ FORMAT_VERSION = 1
 @dataclass(frozen=True)
 class Checkpoint:
     """The content of a file: ``arrays`` by variable name; ``training``, the training state or None; ``input_ranges``,
-    the ranges of the training data by input; table_columns: the names of the columns of the training data."""
+    the ranges of the training data by input; table_columns: the names of the columns of the training data; history: the
+    logs of the epochs, see `History.to_json`, or None."""
 
     text: str
     arrays: dict[str, np.ndarray]
     training: dict[str, Any] | None
     input_ranges: dict[str, ValueRange]
     table_columns: TableColumns
+    history: dict[str, Any] | None = None
 
 
 def save(
@@ -57,12 +59,13 @@ def save(
     training: dict[str, Any] | None,
     input_ranges: Mapping[str, ValueRange] | None = None,
     table_columns: TableColumns | None = None,
+    history: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model atomically: an existing file is replaced only by a complete new one.
 
-    Without ``training`` only the weights are written. What processes that were killed while they wrote into this folder
-    have left there is removed. Raises SnapshotError if the file cannot be written, UsageError for an ending that
-    stands for another format.
+    Without ``training`` only the weights are written. ``history``: of the epochs in which they were trained, see
+    `History.to_json`. What processes that were killed while they wrote into this folder have left there is removed.
+    Raises SnapshotError if the file cannot be written, UsageError for an ending that stands for another format.
     """
     check_ending(path)
     arrays: dict[str, np.ndarray] = {}
@@ -77,6 +80,8 @@ def save(
             raise UsageError(
                 f"a callback's state must consist of numbers, strings, lists, dicts and arrays: {exc}"
             ) from None
+    if history is not None:
+        meta["history"] = json.dumps(_extract_arrays(history, arrays))
     if input_ranges:
         meta["input_ranges"] = json.dumps({name: one.to_json() for name, one in input_ranges.items()})
     if table_columns is not None and not table_columns.is_empty:
@@ -137,7 +142,11 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
             table = TableColumns.from_json(json.loads(str(meta["table_columns"])))
     except (ValueError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{path}: its names of columns cannot be read: {error!s:.200}") from error
-    return Checkpoint(str(meta["model_text"]), variables, training, input_ranges, table)
+    try:
+        history = json.loads(str(meta["history"])) if "history" in meta else None
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: its history cannot be read: {error!s:.200}") from error
+    return Checkpoint(str(meta["model_text"]), variables, training, input_ranges, table, history)
 
 
 def check_model_meta(path: str | PathLike[str], meta: Mapping[str, Any]) -> None:

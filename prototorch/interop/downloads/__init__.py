@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from prototorch.data.safe_io import printable_path
 from prototorch.engine.storage.atomic_write import rename_durably
@@ -198,10 +198,7 @@ def _mirror_address(address: str, name: str | None) -> str:
 
 def _local_file(address: str, expected: Digest | None) -> Path:
     """The file of a ``file:`` address, where it is. Raises FileError."""
-    parts = urlsplit(address)
-    if parts.netloc not in ("", "localhost"):
-        raise UsageError(f"{address!r:.200}: a file: address names no host; expected file:///path")
-    path = Path(unquote(parts.path)).expanduser()
+    path = path_of_address(address)
     if not path.is_file():
         raise FileError(f"{printable_path(path)}: no such file ({address})")
     if expected is not None and not expected.matches(digests := digests_of_file(path)):

@@ -93,7 +93,15 @@ def _safe_part(text: str) -> str:
 
 
 def path_of_address(address: str, name: str | None = None) -> Path:
-    """Where the file of an address is, or would be."""
+    """Where the file of an address is, or would be: in the folder of downloads, or where a ``file:`` address says.
+
+    Raises UsageError for a ``file:`` address of another host.
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise UsageError(f"{address!r:.200}: a file: address names no host; expected file:///path")
+        return Path(unquote(parts.path)).expanduser()
     return weights_folder().joinpath(*relative_path(address, name).split("/"))
 
 

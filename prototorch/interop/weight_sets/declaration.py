@@ -17,7 +17,7 @@ class WeightSet(Block):
     """Published weights of a model, declared in ``weights/MODEL.proto`` beside the model's text.
 
     Nothing is stated that its publisher does not state: a digest, a size or an accuracy that was not published is left
-    out.
+    out. A set whose address is ``file:`` with a relative path lies beside its declaration, and needs no network.
     """
 
     display_name = "weight_set"
@@ -29,13 +29,15 @@ class WeightSet(Block):
         None,
         doc="Name of the model for which `pt.models` gives this one when pretrained weights are wanted.",
     )
-    address: str = field(doc="URL of the file: https:, or file: for one on this machine.")
+    address: str = field(
+        doc="URL of the file: https:, or file: with a path, relative to the declaration unless it begins with /."
+    )
     digest: str | None = field(
         None, doc='Its published digest: "sha256:" with all 64 digits or the first 8, "sha1:" with 40, "md5:" with 32.'
     )
     mebibytes: float | None = field(None, above=0, doc="Its published size, in MiB.")
     format: str = field(doc="Format of the file, as its reader is named, and for people.")
-    system: str = field(doc="The system whose names and layouts the file has: torch, keras, caffe, nnabla.")
+    system: str = field(doc="The system whose names and layouts the file has: torch, keras, caffe, nnabla, prototorch.")
     license: str = field(doc="What its publisher states of the licence.")
     trained_by: str = field(doc="Who trained the weights.")
     recipe: str | None = field(None, doc="URL of a description of the training.")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote
 
 from prototorch.base.package_files import package_folder
 from prototorch.data.safe_io import printable_path, read_file
@@ -34,6 +35,11 @@ class DeclaredSet:
     def is_shipped(self) -> bool:
         """Whether it comes with prototorch, so that its address is trusted."""
         return self.path.parent == _shipped_folder()
+
+    @property
+    def is_included(self) -> bool:
+        """Whether its file comes with prototorch as well, so that nothing is downloaded."""
+        return self.is_shipped and self.weights.address.startswith("file:")
 
     @property
     def model_path(self) -> Path:
@@ -139,14 +145,13 @@ def find_set(name: str, net: Net) -> DeclaredSet | None:
 
 def _no_such_alias(alias: str, net: Net, own: Sequence[DeclaredSet], others: Sequence[DeclaredSet]) -> str:
     names = model_names(net)
+    where = f"; models with {alias!r} are {', '.join(sorted({one.weights.model for one in others}))}"
     replacing = [one for one in others if one.weights.replaces in names]
     if replacing:
         one = replacing[0].weights
         where = f'; {one.name} belongs to another text: load_model("{one.model}", weights="{alias}")'
     elif own:
-        where = f"; it has {', '.join(one.weights.name for one in own)}"
-    else:
-        where = f"; models with {alias!r} are {', '.join(sorted({one.weights.model for one in others}))}"
+        where = f"; it has {', '.join(one.weights.name for one in own)}{where}"
     return f"the model {net.name!r} has no weights {alias!r}{where}"
 
 
@@ -169,11 +174,19 @@ def read_sets(path: Path) -> tuple[DeclaredSet, ...]:
             continue
         weights = WeightSet.from_fields(f.value.fields, report.with_chain(f.chain), f.name_span)
         if weights is not None:
-            sets.append(DeclaredSet(weights, path))
+            sets.append(DeclaredSet(_with_absolute_address(weights, path.parent), path))
     for first, second in _duplicates(sets):
         report.add(f"{first!r} names two weight sets of this file ({second}).", None)
     report.raise_if_any()
     return tuple(sets)
+
+
+def _with_absolute_address(weights: WeightSet, folder: Path) -> WeightSet:
+    """The set, the relative path of whose ``file:`` address is one from the folder of its declaration."""
+    place = weights.address.removeprefix("file:")
+    if place == weights.address or place.startswith("/"):
+        return weights
+    return weights.replace(address=(folder / unquote(place)).absolute().as_uri())
 
 
 def _duplicates(sets: Iterable[DeclaredSet]) -> list[tuple[str, str]]:

@@ -20,6 +20,9 @@ _SKIPPED = {
 }  # fmt: skip
 
 
+_METADATA = ("model_text", "history")
+
+
 def _recognize(file: UnknownFile) -> bool:
     return has_container_header(file.head)
 
@@ -34,7 +37,7 @@ def _open(path: str) -> WeightFile:
     }
     groups = Counter(name.partition("/")[0] for name in contents.arrays if not name.startswith(_PREFIX))
     skipped = {group: _SKIPPED.get(group, f"{count} other arrays") for group, count in groups.items()}
-    metadata = {name: value for name, value in contents.meta.items() if isinstance(value, str) and name == "model_text"}
+    metadata = {name: value for name, value in contents.meta.items() if isinstance(value, str) and name in _METADATA}
     return WeightFile(path, FORMAT.name, "prototorch", arrays, metadata=metadata, skipped=skipped)
 
 
