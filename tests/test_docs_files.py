@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from prototorch.interop.weight_sets.registry import list_sets
 from tests import areas
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,9 +31,9 @@ READERS_OWN = re.compile(
 
 
 def _files() -> set[str]:
-    return {
-        path.relative_to(ROOT).as_posix() for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file()
-    }
+    """The files, and the names of weight sets, which look like paths."""
+    paths = (path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file())
+    return {path.relative_to(ROOT).as_posix() for path in paths} | {one.weights.name for one in list_sets()}
 
 
 def _find_wrong_names(text: str, folder: Path, files: set[str], *, near: bool) -> list[str]:
