@@ -49,6 +49,10 @@ NAMES = {
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge
         Huber KLDivergence LogCosh Loss MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError
         MeanSquaredLogarithmicError Poisson SparseCategoricalCrossentropy SquaredHinge
+        BCE KLD MAE MAPE MSE MSLE bce binary_crossentropy categorical_crossentropy categorical_hinge contrastive
+        contrastive_loss cosine_similarity hinge huber kl_divergence kld kullback_leibler_divergence log_cosh logcosh
+        mae mape mean_absolute_error mean_absolute_percentage_error mean_squared_error mean_squared_logarithmic_error
+        mse msle poisson sparse_categorical_crossentropy squared_hinge
     """,
     "metrics": """
         AUC BinaryAccuracy BinaryCrossentropy CategoricalAccuracy CategoricalCrossentropy CategoricalHinge

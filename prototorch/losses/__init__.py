@@ -1,17 +1,38 @@
-"""Losses, by the names and definitions of Keras."""
+"""Losses, by the names and definitions of Keras: classes, and functions by the names in snake_case."""
 
+import importlib
 from typing import Any
 
+from prototorch.base.index import entries
+from prototorch.errors import did_you_mean
 from prototorch.losses.base import Loss
 from prototorch.schema.namespace import Namespace
 
 _NAMESPACE = Namespace(__name__, Loss)
-__all__ = _NAMESPACE.all_names()
+
+
+def _function_names() -> list[str]:
+    """The names of losses that are no class's own: ``mean_squared_error``, ``mse``; a module keeps its name."""
+    modules = {entry.module.rpartition(".")[2] for entry in entries("loss")}
+    return sorted(set(Loss.family_registry.names()) - set(Loss.member_names()) - modules)  # type: ignore[union-attr]
+
+
+__all__ = [*_NAMESPACE.all_names(), *_function_names()]
 
 
 def __getattr__(name: str) -> Any:
-    return _NAMESPACE.get(name)
+    if name in _function_names():
+        function = importlib.import_module("prototorch.losses.direct_call").LossFunction(name)
+        globals()[name] = function
+        return function
+    try:
+        return _NAMESPACE.get(name)
+    except AttributeError:
+        hint = did_you_mean(name, _function_names()) if name[:1].islower() else ""
+        if not hint:
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}") from None
 
 
 def __dir__() -> list[str]:
-    return _NAMESPACE.names()
+    return [*_NAMESPACE.names(), *_function_names()]

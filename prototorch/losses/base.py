@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from math import inf
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, cast
 
 from prototorch import ops
 from prototorch.errors import ShapeError
@@ -33,6 +34,8 @@ class Loss(Block, family="loss"):
     weight. Positions that an output's mask excludes do not count: the mean is over the others of the batch, as in
     Keras. A subclass defines `values`, and `target_spec` where its target has another shape than its output.
 
+    Called with targets and outputs, tensors, arrays or symbols, it gives their mean loss, as in Keras.
+
     Attributes:
         target_kind: what targets are: "classes" integers from 0; "one_hot" a distribution over the class axis; "binary"
             values from 0 to 1; "values" any values.
@@ -60,7 +63,9 @@ class Loss(Block, family="loss"):
 
     neutral_arguments = {
         "reduction": neutral(
-            "sum_over_batch_size", hint="a loss is the mean over the samples; loss_weights= gives it a factor"
+            "sum_over_batch_size",
+            hint="a loss is the mean over the samples; loss_weights= gives it a factor, and the function of its name "
+            "(pt.losses.mean_squared_error) gives the loss at each position",
         ),
         "name": neutral(hint="the logs name a loss by its output"),
         "dtype": neutral(None, "float32", hint="losses are float32"),
@@ -100,9 +105,24 @@ class Loss(Block, family="loss"):
 
     @classmethod
     def coerce(cls, value: Any) -> Loss | None:
-        """A function of target and output is a `FunctionLoss`."""
+        """A function of target and output is a `FunctionLoss`; one of `prototorch.losses` is the loss itself."""
+        loss_class = getattr(value, "loss_class", None)
+        if loss_class is not None and issubclass(loss_class, cls):
+            return cast(Loss, loss_class())
         is_function = cls is Loss and callable(value) and not isinstance(value, type)
         return Loss.lookup("FunctionLoss")(value) if is_function else None
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """The mean loss of outputs ``y_pred`` [batch, ...] with targets ``y_true``: of tensors and arrays a tensor
+        without dimensions, of symbols (`Input`, `Graph`) a symbol (Keras' Loss.__call__).
+
+        sample_weight: a factor of each sample, [batch], or of each position, [batch, ...]; the mean is over all
+        positions, as in Keras. Positions that the mask of ``y_pred`` excludes do not count.
+
+        Raises ShapeError where the shapes do not match, DataError for numbers of classes with fractions.
+        """
+        module = importlib.import_module("prototorch.losses.direct_call")
+        return module.call_loss(self, y_true, y_pred, sample_weight)
 
     def probabilities(self, output: Any) -> Any:
         """The probabilities that an output stands for: the sigmoid or softmax of logits, else the output itself."""
@@ -147,6 +167,10 @@ class Loss(Block, family="loss"):
     def values(self, target: Any, output: Any) -> Any:
         """The loss at each position, [batch, ...], expressed in ops; the target has its shape and dtype."""
         raise TypeError(f"{type(self).__name__} does not define values")
+
+    def position_values(self, values: Any, output: Any) -> Any:
+        """What `values` gives, as Keras' function of the loss gives it: without the last axis of the output."""
+        return ops.mean(values, axis=-1) if values.ndim == output.ndim else values
 
     def match_target(self, target: Any, spec: Spec, output: Spec) -> Any:
         """The target in the shape and dtype of ``spec``. Raises ShapeError where its shape does not match."""

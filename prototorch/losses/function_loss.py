@@ -40,6 +40,10 @@ class FunctionLoss(Loss):
         result = apply_function(self.function, "the loss function", target, output)
         return ops.broadcast_to(result, shape=(output.shape[0],)) if result.ndim == 0 else result
 
+    def position_values(self, values: Any, output: Any) -> Any:
+        """What the function gives."""
+        return values
+
 
 def apply_function(function: PythonFunction, kind: str, target: Any, output: Any) -> Any:
     """The result of a function of target and output: [batch, ...], or a scalar.

@@ -12,6 +12,8 @@ from prototorch.eager.dtype import DTYPES, DType
 from prototorch.eager.tensor import Tensor
 from prototorch.errors import UsageError
 from prototorch.graph.symbolic import SymbolicTensor
+from prototorch.losses import Loss
+from prototorch.static.block_text import block_of_text, block_text
 
 __all__ = ["decode_argument", "encode_argument"]
 
@@ -30,6 +32,8 @@ def encode_argument(value: Any, symbol: Callable[[SymbolicTensor], Any], array: 
     if isinstance(value, int | float):
         number = int(value) if isinstance(value, int) else float(value)
         return number if isinstance(number, int) or math.isfinite(number) else {"float": repr(number)}
+    if isinstance(value, Loss):
+        return {"loss": block_text(value)}
     if isinstance(value, Tensor | np.ndarray | np.generic):
         return {"array": array(np.array(value.numpy() if isinstance(value, Tensor) else value))}
     if value is Ellipsis:
@@ -53,6 +57,8 @@ def decode_argument(value: Any, symbol: Callable[[Any], SymbolicTensor], array: 
     ((kind, inner),) = value.items()
     if kind == "symbol":
         return symbol(inner)
+    if kind == "loss" and isinstance(inner, str):
+        return block_of_text(Loss, inner)
     if kind == "array":
         return array(inner)
     if kind == "ellipsis":

@@ -32,13 +32,11 @@ from prototorch.graph.symbolic_functions import (
 from prototorch.layers.base import Layer
 from prototorch.optimizers import Optimizer
 from prototorch.static.arguments import decode_argument
+from prototorch.static.block_text import block_of_text
 from prototorch.static.evaluation import step_counts
 from prototorch.static.saving import FORMAT_VERSION, KIND
 from prototorch.static.symbols import Input
 from prototorch.static.variable import GraphVariable
-from prototorch.text.diagnostics import Report
-from prototorch.text.reader import parse
-from prototorch.text.syntax_tree import Body
 
 __all__ = ["SavedGraph", "read_graph"]
 
@@ -122,7 +120,7 @@ class SavedGraph:
         """A layer, by its text or as one that is there already."""
         number = _number(one, "layer")
         if number not in self.layers:
-            layer = _block(Layer, _text(one, "text"))
+            layer = block_of_text(Layer, _text(one, "text"))
             for name, path in one["weights"].items():
                 layer_state(layer).preset_weights[name] = self._array(path)
             self.layers[number] = layer
@@ -150,7 +148,7 @@ class SavedGraph:
         """A step of an optimizer, with its state."""
         numbers = one["variables"]
         variables = None if numbers is None else [self.variables[n] for n in _list(one, "variables")]
-        call = MinimizeCall(_block(Optimizer, _text(one, "optimizer")), self._symbol(one["loss"]), variables)
+        call = MinimizeCall(block_of_text(Optimizer, _text(one, "optimizer")), self._symbol(one["loss"]), variables)
         call.slots = {
             name: {k: weight_tensor(np.array(self._array(path)), False) for k, path in own.items()}
             for name, own in one["slots"].items()
@@ -192,17 +190,6 @@ def _flag(one: Any, key: str) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{key} is {value!r:.60}")
     return value
-
-
-def _block(family: Any, text: str) -> Any:
-    """A layer or an optimizer of a text."""
-    fields = parse(text, "graph").fields
-    if len(fields) != 1 or not isinstance(fields[0].value, Body):
-        raise ValueError(f"expected one block, got {text!r:.60}")
-    report = Report()
-    block = family.lookup(fields[0].name).from_fields(fields[0].value.fields, report, fields[0].name_span)
-    report.raise_if_any()
-    return block
 
 
 def read_graph(path: str | PathLike[str]) -> SavedGraph:

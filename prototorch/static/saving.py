@@ -11,7 +11,6 @@ import numpy as np
 from prototorch.eager.layer_call import layer_state
 from prototorch.engine.storage import container
 from prototorch.engine.storage.checkpoint import check_ending
-from prototorch.errors import UsageError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor
 from prototorch.graph.symbolic_functions import (
     AssignCall,
@@ -22,11 +21,9 @@ from prototorch.graph.symbolic_functions import (
     SymbolicCall,
     VariableCall,
 )
-from prototorch.schema import Block
 from prototorch.static.arguments import encode_argument
+from prototorch.static.block_text import block_text
 from prototorch.static.evaluation import step_counts
-from prototorch.text.syntax_tree import Body, Field
-from prototorch.text.writer import format_fields
 
 __all__ = ["FORMAT_VERSION", "KIND", "write_graph"]
 
@@ -115,13 +112,6 @@ class _GraphWriter:
         variables = None if call.variables is None else [v.number for v in call.variables]
         return {"kind": "minimize", "optimizer": block_text(call.optimizer), "loss": self._symbol(call.inputs[0]),
                 "variables": variables, "steps": step_counts.get(call, 0), "slots": slots}  # fmt: skip
-
-
-def block_text(block: Block) -> str:
-    """A layer or an optimizer as text. Raises UsageError for a class that is not the package's."""
-    if not type(block).__module__.startswith("prototorch."):
-        raise UsageError(f"{block!r:.60} is defined in Python, in {type(block).__module__}: no file can hold it")
-    return format_fields([Field(type(block).__name__, Body(tuple(block.to_fields())))])
 
 
 def write_graph(graph: Any, path: str | PathLike[str]) -> None:
