@@ -16,6 +16,9 @@ MODULES = {
     "compiled_function": "own_files.COMPILED_FUNCTION",
     "solver": "solver_files.FORMAT",
     "tokenizer": "tokenizer_files.FORMAT",
+    "keras_config": "keras_files.CONFIG",
+    "keras": "keras_files.KERAS",
+    "keras_h5": "keras_files.LEGACY",
 }
 
 

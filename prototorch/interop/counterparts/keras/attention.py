@@ -74,6 +74,7 @@ def _projection_row(layer: type[Layer], attribute: str, name_in_files: str = "")
         parts={attribute.format(head.removeprefix("attention_")): f"{head}/" for head in _HEADS},
         call_fields=_CALL_FIELDS,
         call=_call_on_query,
+        call_arguments=("query", "value", "key", "attention_mask", "return_attention_scores"),
         read=_read_projections,
         left_out=("attention_axes", "use_gate", "sliding_window", "query_shape", "value_shape", "key_shape"),
     )
@@ -96,6 +97,7 @@ ROWS = CounterpartRows(
             ),
             call_fields=_CALL_FIELDS,
             call=_call_on_list,
+            call_arguments=("return_attention_scores",),
             read=_read_scores,
         ),
         KerasRow(
@@ -103,6 +105,7 @@ ROWS = CounterpartRows(
             weights=same_weights("scale"),
             call_fields=_CALL_FIELDS,
             call=_call_on_list,
+            call_arguments=("return_attention_scores",),
             read=_read_scores,
         ),
     ),

@@ -269,10 +269,15 @@ def _full_key(items: Sequence[Any], rank: int) -> list[Any]:
 
 def _key_item(item: Any) -> Any:
     if isinstance(item, dict):
-        bounds = item.get("config") or {}
+        bounds: Any = item.get("config")
         if item.get("class_name") == "__ellipsis__":
             return ...
-        if item.get("class_name") == "__slice__" and all(n is None or type(n) is int for n in bounds.values()):
+        is_slice = isinstance(bounds, dict) and bounds.keys() == {"start", "stop", "step"}
+        if (
+            item.get("class_name") == "__slice__"
+            and is_slice
+            and all(n is None or type(n) is int for n in bounds.values())
+        ):
             if bounds.get("step") == 0:
                 raise NotImportableError("a slice with steps of 0")
             return slice(bounds.get("start"), bounds.get("stop"), bounds.get("step"))

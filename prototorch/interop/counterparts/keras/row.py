@@ -49,7 +49,7 @@ class KerasRow(Counterpart):
     names. keeps_constraints: whether the axes of the weights that constraints speak of are ours. write: ``(layer,
     config)`` changes the arguments that have another form there. instead: ``(layer)`` gives the layer of ours that is
     written for it. call: ``(layer, inputs)`` gives positional and named arguments of the call; None: one input, or a
-    list.
+    list. call_arguments: names of further arguments of the call.
 
     Reading:
     read: ``(site)`` adds our layers for a call and gives their outputs; None: as follows from our class.
@@ -79,6 +79,7 @@ class KerasRow(Counterpart):
     keeps_constraints: bool = False
     write: Callable[[Any, dict[str, Any]], None] | None = None
     instead: Callable[[Any], Layer] | None = None
+    call_arguments: tuple[str, ...] = ()
     call: Callable[[Any, list[Any]], tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None
     read: Callable[[Any], tuple[Any, ...]] | None = None
     left_out: tuple[str, ...] = ()

@@ -19,17 +19,30 @@ from prototorch.regularizers import Regularizer
 from prototorch.schema.block import Block
 from prototorch.schema.neutral_arguments import neutral_arguments
 
-__all__ = ["NotImportableError", "activation_layer", "object_of", "our_fields", "plain_name", "shortest_decimal"]
+__all__ = [
+    "IGNORED_ARGUMENTS",
+    "MASK_ARGUMENTS",
+    "OBJECT_FAMILIES",
+    "READ_ELSEWHERE",
+    "NotImportableError",
+    "activation_layer",
+    "object_of",
+    "our_fields",
+    "plain_name",
+    "shortest_decimal",
+]
 
 #: arguments that change nothing here: element types, hints for speed, seeds, what `trace` finds by itself
-_IGNORED = frozenset({
+IGNORED_ARGUMENTS = frozenset({
     "name", "dtype", "trainable", "batch_input_shape", "batch_shape", "input_dtype", "input_shape", "build_config",
     "data_format", "dim_ordering", "implementation", "consume_less", "unroll", "seed", "synchronized", "fused",
     "use_cudnn_on_gpu", "use_cudnn", "flash_attention", "autocast", "lora_rank", "lora_alpha", "quantization_config",
     "virtual_batch_size", "input_length", "input_dim", "sparse", "ragged", "optional", "bounding_box_format",
 })  # fmt: skip
 #: arguments that are read elsewhere: of data_format the order of axes follows (`KerasLayerImport.spatial_order`)
-_READ_ELSEWHERE = ("name", "trainable", "seed", "data_format")
+READ_ELSEWHERE = ("name", "trainable", "seed", "data_format")
+#: arguments of calls that are masks
+MASK_ARGUMENTS = ("mask", "query_mask", "value_mask", "key_mask")
 _OLD_NAMES = {"glorot": "glorot_uniform", "zero": "zeros", "one": "ones", "normal": "random_normal",
               "uniform": "random_uniform", "random_normal": "random_normal"}  # fmt: skip
 _VARIANCE_SCALING = {
@@ -37,7 +50,8 @@ _VARIANCE_SCALING = {
     "HeUniform": (2, "fan_in", "uniform"), "HeNormal": (2, "fan_in", "truncated_normal"),
     "LecunUniform": (1, "fan_in", "uniform"), "LecunNormal": (1, "fan_in", "truncated_normal"),
 }  # fmt: skip
-_FAMILIES: tuple[tuple[str, type[Block]], ...] = (
+#: what the names of arguments end with whose values are members of a family
+OBJECT_FAMILIES: tuple[tuple[str, type[Block]], ...] = (
     ("initializer", Initializer),
     ("regularizer", Regularizer),
     ("constraint", Constraint),
@@ -151,7 +165,7 @@ def our_fields(
     neutral = neutral_arguments(cls)
     for key, value in config.items():
         name = new_names.get(key, key)
-        if key in left_out or (name in _IGNORED and name not in specs) or name in _READ_ELSEWHERE:
+        if key in left_out or (name in IGNORED_ARGUMENTS and name not in specs) or name in READ_ELSEWHERE:
             continue
         if name not in specs:
             if value is None or value is False or (key in neutral and neutral[key].accepts(value)):
@@ -161,7 +175,7 @@ def our_fields(
             if key.startswith("kernel_") and f"depthwise_{key[7:]}" in specs:
                 continue  # Keras lists them for depthwise layers, which have no kernel of this name
             raise NotImportableError(f"{key}={value!s:.60} has no counterpart")
-        family = next((f for ending, f in _FAMILIES if key.endswith(ending)), None)
+        family = next((f for ending, f in OBJECT_FAMILIES if key.endswith(ending)), None)
         if family is Constraint and hasattr(cls, "rank") and value is not None:
             sink.append(f"the {key} of a {cls.__name__} is left out: its axes are those of Keras' kernel")
         elif family is not None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.errors import ModelFileError
+from prototorch.interop.keras.config_import.config_check import check_input
+from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.config_references import (
     CallReference,
     call_arguments,
@@ -38,7 +40,7 @@ class CallOutput:
 class KerasLayerCall:
     """A layer as it is called once. path: the layer's name behind those of the models that it is in; calls of one path
     share their weights. args, kwargs: `CallOutput`s, lists of them, and other values. module: the class's, "" where
-    the config does not tell it."""
+    the config does not tell it. build_config: what the layer was built for, as Keras 3 tells it."""
 
     number: int
     path: str
@@ -47,6 +49,7 @@ class KerasLayerCall:
     config: Mapping[str, Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    build_config: Any = None
 
     def inputs(self) -> list[CallOutput]:
         """All outputs that the call reads, in their order."""
@@ -140,9 +143,12 @@ class _Reader:
     ) -> list[CallOutput]:
         layers = inner if isinstance(inner, list) else inner["layers"]
         current = values_read
-        for entry in layers:
+        for number, entry in enumerate(layers):
             kind, config = _text(entry["class_name"]), entry.get("config") or {}
             if kind == "InputLayer":
+                if number:
+                    self.fail(f"the input {_display(_name(entry))} of a Sequential stands behind other layers")
+                self.check_input(entry)
                 if current is None:
                     current = [self.add_input(config, str(config.get("name") or "input"))]
                 continue
@@ -168,14 +174,16 @@ class _Reader:
     ) -> list[CallOutput]:
         entries = {}
         for entry in inner["layers"]:
-            name = _name(entry)
+            name = entry["name"]
+            if not isinstance(name, str) or not isinstance(entry["inbound_nodes"], list):
+                self.fail(f"the layer {_display(name)} needs a text as its name and a list of inbound_nodes")
             config = entry.get("config")
             entries[name] = _Entry(
                 name,
                 _text(entry["class_name"]),
                 str(entry.get("module") or ""),
                 config if isinstance(config, dict) else {},
-                list(entry.get("inbound_nodes") or []),
+                entry["inbound_nodes"],
                 entry,
             )
         is_old = not any(isinstance(node, dict) for entry in entries.values() for node in entry.nodes)
@@ -189,6 +197,9 @@ class _Reader:
             )
         for number, (name, _, _) in enumerate(references):
             entry = entries.get(name) or self.fail(f"the input {_display(name)} is not among its layers")
+            if entry.kind != "InputLayer":
+                self.fail(f"the input {_display(name)} is a layer {entry.kind[:60]}")
+            self.check_input(entry.declaration)
             values[name, 0] = [self.add_input(entry.config, name) if values_read is None else values_read[number]]
         outputs = []
         for name, node, index in references_in(inner["output_layers"]):
@@ -244,6 +255,12 @@ class _Reader:
 
     # ------------------------------------------------------------------ parts
 
+    def check_input(self, entry: Mapping[str, Any]) -> None:
+        try:
+            check_input(entry["config"], str(entry.get("module") or ""))
+        except NotImportableError as reason:
+            self.fail(f"{_display(_name(entry))} {reason}")
+
     def add_input(self, config: Mapping[str, Any], name: str) -> CallOutput:
         shape = _batch_shape(config)
         if shape is None:
@@ -263,6 +280,10 @@ class _Reader:
         if len(self.calls) >= MAX_CALLS:
             self.fail(f"more than {MAX_CALLS:,} layers")
         config = entry.get("config")
+        if not isinstance(config, dict):
+            raise ModelFileError(
+                f"{self.where}: the layer {_display(_name(entry))} has the config {str(config)[:60]}, no object"
+            )
         number = len(self.calls)
         registered = entry.get("registered_name")
         module = str(entry.get("module") or (">" in str(registered or "") and registered) or "")
@@ -272,9 +293,10 @@ class _Reader:
                 f"{prefix}{_name(entry)}",
                 _text(entry["class_name"]),
                 module,
-                config if isinstance(config, dict) else {},
+                config,
                 args,
                 kwargs,
+                entry.get("build_config"),
             )
         )
         return _Outputs(number)

@@ -85,7 +85,10 @@ def call_arguments(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _mark(value: Any) -> Any:
     if _is_tensor(value):
-        name, call, output = value["config"]["keras_history"]
+        tensor = value["config"]
+        if not isinstance(tensor["shape"], list) or not isinstance(tensor["dtype"], str):
+            raise ValueError(f"a tensor {str(tensor)[:60]}")
+        name, call, output = tensor["keras_history"]
         return CallReference((str(name), int(call), int(output)))
     if isinstance(value, list):
         return [_mark(item) for item in value]

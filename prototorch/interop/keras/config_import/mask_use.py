@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from prototorch.interop.keras.config_import.config_fields import MASK_ARGUMENTS
 from prototorch.interop.keras.config_import.config_graph import CallOutput, ConfigGraph, KerasLayerCall
 from prototorch.layers.base import Layer
 
-__all__ = ["MASK_ARGUMENTS", "mask_calls"]
-
-MASK_ARGUMENTS = ("mask", "query_mask", "value_mask", "key_mask")
+__all__ = ["mask_calls"]
 
 
 def mask_calls(graph: ConfigGraph) -> set[int]:

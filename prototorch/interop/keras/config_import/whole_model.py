@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,19 @@ from prototorch.interop.counterparts.keras.row import class_of_name, row_of_name
 from prototorch.interop.imported_model import ImportedModel
 from prototorch.interop.keras.config_import.axis_orders import OrderedNetBuilder, OrderedValue, channels_first, identity
 from prototorch.interop.keras.config_import.compile_import import compile_section
-from prototorch.interop.keras.config_import.config_fields import NotImportableError, activation_layer
+from prototorch.interop.keras.config_import.config_check import (
+    check_arguments,
+    check_built_shape,
+    check_call,
+    check_operation,
+    is_keras_module,
+)
+from prototorch.interop.keras.config_import.config_fields import MASK_ARGUMENTS, NotImportableError, activation_layer
 from prototorch.interop.keras.config_import.config_graph import CallOutput, ConfigGraph, KerasLayerCall, read_graph
 from prototorch.interop.keras.config_import.flatten_use import free_flattens
 from prototorch.interop.keras.config_import.keras1_config import modern_call
 from prototorch.interop.keras.config_import.layer_import import NO_SUCH_LAYER, import_call
-from prototorch.interop.keras.config_import.mask_use import MASK_ARGUMENTS, mask_calls
+from prototorch.interop.keras.config_import.mask_use import mask_calls
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
 from prototorch.interop.keras.config_import.site import KerasLayerImport
 from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
@@ -77,6 +84,7 @@ def import_config(config: Mapping[str, Any], file: WeightFile | None, where: str
 def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[OrderedNetBuilder, list[OrderedValue]]:
     builder = OrderedNetBuilder(to_name(graph.name))
     is_last = _is_channels_last(graph)
+    is_open = any(None in shape for _, shape, _ in graph.inputs)  # then sizes are not known
     values: dict[CallOutput, OrderedValue] = {}
     problems: dict[str, list[str]] = {}
     for number, (name, shape, dtype) in enumerate(graph.inputs, 1):
@@ -112,6 +120,10 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
                 check_alone(call)
                 continue  # what else is wrong follows from a problem that is noted
             _check_kind(call)
+            if is_operation(call.module):
+                check_operation(call.config)
+            else:
+                _check_layer(call, [values[output].their_shape for output in call.inputs()], is_open)
             site = KerasLayerImport(
                 builder,
                 call,
@@ -148,6 +160,17 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
     return builder, outputs
 
 
+def _check_layer(call: KerasLayerCall, shapes: Sequence[tuple[int, ...]], is_open: bool) -> None:
+    """Raise NotImportableError for a call that Keras would not take. is_open: whether the shapes are not known."""
+    check_arguments(call.kind, call.config)
+    check_call(call.kwargs, call.kind)
+    cls = class_of_name(call.kind)
+    has_weights = cls is not None and any("initializer" in name for name in cls.specs())
+    axis = 1 if call.config.get("data_format") == "channels_first" else -1
+    known_shapes = [(None,) * len(shape) if is_open else shape for shape in shapes]
+    check_built_shape(call.build_config, known_shapes, has_weights, axis)
+
+
 def _display(paths: list[str]) -> str:
     first_paths = ", ".join(repr(path)[:80] for path in paths[:4])
     return first_paths + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
@@ -170,8 +193,7 @@ def _check_kind(call: KerasLayerCall) -> None:
         raise NotImportableError(row.reason)
     if row is not None and row.layers and call.config.get("stateful"):
         raise NotImportableError("stateful=True has no counterpart: each batch begins anew")
-    own = ("keras", "tensorflow.keras", "tensorflow.python.keras", "tf_keras", "tf.keras", "builtins")
-    if call.module and not any(call.module == name or call.module.startswith(f"{name}.") for name in own):
+    if call.module and not is_keras_module(call.module):
         raise NotImportableError(
             f"a class of somebody's own ({call.module[:60]}), whose program is not in the file: rebuild the model with "
             "Keras' layers"
