@@ -84,9 +84,9 @@ NAMES = {
         Constraint MaxNorm MinMaxNorm NonNeg UnitNorm
     """,
     "data": """
-        ArrayDataset Batch BatchContext BatchStream BoundDataset DATASET_NAMES Data DataWarning Dataset
-        ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec as_dataset bind
-        check_dataset check_overlap open_image_files open_source register_array_format
+        ArrayDataset Batch BatchContext BatchStream BoundDataset Column DATASET_NAMES Data DataWarning Dataset
+        ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec TypedTable
+        as_dataset bind check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "optim": """
         ASGD Adadelta Adagrad Adam AdamW Adamax LBFGS NAdam Optimizer RAdam RMSprop Rprop SGD lr_scheduler swa_utils

@@ -16,9 +16,19 @@ from prototorch.data.checks import DataWarning
 from prototorch.data.columns import as_column
 from prototorch.data.pipeline.signature import ModelSignature, Shape
 from prototorch.data.table_columns import TableColumns
-from prototorch.errors import DataError, did_you_mean, warn_user
+from prototorch.errors import DataError, UsageError, did_you_mean, warn_user
 
-__all__ = ["FrameReader", "holds_frame", "is_frame", "match_columns", "read_frames"]
+__all__ = [
+    "FrameReader",
+    "as_table",
+    "column_names",
+    "column_values",
+    "holds_frame",
+    "is_frame",
+    "match_columns",
+    "read_frames",
+    "whole_table",
+]
 
 MAX_LISTED = 12  # names in a message
 
@@ -31,7 +41,7 @@ def is_frame(x: Any) -> bool:
 
 def holds_frame(x: Any, names: Sequence[str]) -> bool:
     """Whether x is a table, or a list or dict that holds one for an input or output. names: of all of them."""
-    return _whole_table(x, names) is not None or any(map(_is_table, _by_name(x, names).values()))
+    return whole_table(x, names) is not None or any(map(_is_table, _by_name(x, names).values()))
 
 
 class FrameReader:
@@ -61,21 +71,27 @@ def read_frames(
     columns that the model was trained on, in its order, or else all but the targets; several inputs of one table are
     the columns that they were trained on, or those of their names. Where y is None, targets are columns of x: those
     that the model was trained on, or that the losses or outputs name. name: of the data, for messages. warns: whether
-    columns that are not read are a DataWarning. Raises DataError for columns that are missing, with their names.
+    columns that are not read are a DataWarning. Raises DataError for columns that are missing, with their names,
+    UsageError where the model reads tables by type, see `frame_tables.open_frame`.
     """
     inputs, outputs = tuple(signature.inputs), signature.outputs
-    table, columns = _whole_table(x, inputs, allows_dict=not signature.text_names), TableColumns()
-    if table is not None and not _column_names(table, name):
+    table, columns = whole_table(x, inputs, allows_dict=not signature.text_names), TableColumns()
+    if table is not None and not column_names(table, name):
         x, table = _array(table), None
+    if table is not None and signature.table.encoding is not None:
+        raise UsageError(
+            f"{name}: the model reads the columns of tables by type, and those in a stream of batches are not: give "
+            "fit, evaluate or predict the whole table, or train_on_batch one"
+        )
     if table is not None:
-        targets = _target_columns(_column_names(table, name), signature) if y is None else {}
+        targets = _target_columns(column_names(table, name), signature) if y is None else {}
         y = _groups(table, targets, name) if targets else y
         x, columns = _read_inputs(table, signature, [c for group in targets.values() for c in group], name, warns)
         columns = _with_targets(columns, targets, outputs)
     elif len(inputs) > 1:
         x, groups = _read_each(x, inputs, signature, signature.table.inputs, name, warns)
         columns = TableColumns(inputs=groups)
-    table = _whole_table(y, outputs)
+    table = whole_table(y, outputs)
     if table is not None:
         y, targets = _read_targets(table, signature, name)
         columns = _with_targets(columns, targets, outputs)
@@ -132,7 +148,7 @@ def _read_inputs(
     frame: Any, signature: ModelSignature, labels: Sequence[str], name: str, warns: bool
 ) -> tuple[Any, TableColumns]:
     """The inputs of a table, and the names of the columns that they consist of."""
-    names, table = _column_names(frame, name), signature.table
+    names, table = column_names(frame, name), signature.table
     if len(signature.inputs) > 1:
         groups = match_columns(names, signature, name).inputs
         if table.inputs and warns:
@@ -150,7 +166,7 @@ def _read_inputs(
 
 def _read_targets(frame: Any, signature: ModelSignature, name: str) -> tuple[Any, dict[str, tuple[str, ...]]]:
     """The targets of a table y, and the names of their columns."""
-    names, table = _column_names(frame, name), signature.table
+    names, table = column_names(frame, name), signature.table
     targets = _target_columns(names, signature)
     if targets or not names:
         return _groups(frame, targets, name) if targets else _array(frame), targets
@@ -170,11 +186,11 @@ def _read_each(
     """The values of several inputs or outputs with arrays in the place of tables, and the names of the columns of each
     table. recorded: those that the model was trained on."""
     by_name, groups = _by_name(values, names), {}
-    tables = {one: table for one, value in by_name.items() if (table := _as_table(value)) is not None}
+    tables = {one: table for one, value in by_name.items() if (table := as_table(value)) is not None}
     if not tables:
         return values, {}
     for one, table in tables.items():
-        columns, name = _column_names(table, data_name), f"{data_name}, {one!r}"
+        columns, name = column_names(table, data_name), f"{data_name}, {one!r}"
         if not columns or (one in signature.text_names and len(columns) > 1):
             by_name[one] = _array(table)
             continue
@@ -187,17 +203,17 @@ def _read_each(
     return {**values, **by_name} if isinstance(values, Mapping) else by_name, groups
 
 
-def _whole_table(x: Any, names: Sequence[str], allows_dict: bool = True) -> Any:
+def whole_table(x: Any, names: Sequence[str], allows_dict: bool = True) -> Any:
     """The table of all inputs or outputs, None where x is another value: x, or the value of the only name in a list or
     a dict. A dict of columns with other names than those of the model is one for a single input."""
     if len(names) == 1 and isinstance(x, Mapping) and len(x) == 1 and names[0] in x:
-        return _as_table(x[names[0]])
+        return as_table(x[names[0]])
     if len(names) == 1 and isinstance(x, list | tuple) and len(x) == 1:
-        return _as_table(x[0])
+        return as_table(x[0])
     if not isinstance(x, Mapping):
-        return _as_table(x)
+        return as_table(x)
     is_dict_of_columns = allows_dict and len(names) == 1 and len(x) > 1 and names[0] not in x
-    return _as_table(x) if is_dict_of_columns else None
+    return as_table(x) if is_dict_of_columns else None
 
 
 def _by_name(values: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -221,7 +237,7 @@ class _DictTable:
         return np.stack([np.asarray(values, dtype) for values in self._values.values()], 1)
 
 
-def _as_table(value: Any) -> Any:
+def as_table(value: Any) -> Any:
     """A value that is a table, or a dict of columns; None for others."""
     if is_frame(value):
         return value
@@ -230,7 +246,7 @@ def _as_table(value: Any) -> Any:
 
 
 def _is_table(value: Any) -> bool:
-    return _as_table(value) is not None
+    return as_table(value) is not None
 
 
 def _is_vector(values: Any) -> bool:
@@ -240,9 +256,9 @@ def _is_vector(values: Any) -> bool:
     return hasattr(values, "__array__") and len(getattr(values, "shape", ())) == 1
 
 
-def _column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
+def column_names(frame: Any, name: str = "data") -> tuple[str, ...]:
     """The names of the columns; empty where they have none (numbers). Raises DataError for a name that occurs twice."""
-    names = list(frame.columns)
+    names = list(frame.column_names if hasattr(frame, "column_names") else frame.columns)  # of Arrow the first
     if not names or not all(isinstance(word, str) for word in names):
         return ()
     twice = next((word for word in names if names.count(word) > 1), None) if len(set(names)) < len(names) else None
@@ -276,7 +292,7 @@ def _trained_columns(columns: tuple[str, ...], names: Sequence[str], name: str) 
     return columns
 
 
-def _values(frame: Any, column: str) -> Any:
+def column_values(frame: Any, column: str) -> Any:
     """The values of a column, as NumPy has them."""
     values = frame[column]
     return values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
@@ -293,7 +309,7 @@ def _group(frame: Any, columns: Sequence[str], name: str, shape: Shape | None = 
     """One column [rows], several side by side [rows, columns]; one as [rows, 1] for an input of one axis."""
     if len(columns) > 1 or (shape is not None and len(shape) == 1):
         return _stack(frame, columns, name)
-    return _values(frame, columns[0])
+    return column_values(frame, columns[0])
 
 
 def _array(frame: Any) -> Any:
@@ -303,7 +319,7 @@ def _array(frame: Any) -> Any:
 
 def _stack(frame: Any, columns: Sequence[str], name: str = "data") -> np.ndarray:
     """Columns of numbers side by side: [rows, columns]. Raises DataError, with its name, for another one."""
-    return np.stack([as_column(_values(frame, column), column, name) for column in columns], 1)
+    return np.stack([as_column(column_values(frame, column), column, name) for column in columns], 1)
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from prototorch.data.frames import holds_frame, read_frames
+from prototorch.data.pipeline.frame_tables import open_frame
 from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.pipeline.source import encode_texts
+from prototorch.data.pipeline.tables import encode_rows
 from prototorch.eager.dtype import as_dtype
 from prototorch.eager.fed_values import fed_array
 from prototorch.eager.functions.conversion import from_numpy
@@ -35,7 +37,13 @@ def call_net(
     for inputs of these specs. signature: what the model expects of data, for the columns of a table."""
     whole = inputs[0] if len(inputs) == 1 else list(inputs)
     if holds_frame(whole, [node.name for node in net.inputs]):
-        inputs = (read_frames(whole, None, signature().without_targets, f"the model {net.name!r}")[0],)
+        expected = signature().without_targets
+        rows = open_frame(whole, None, None, expected)
+        if rows is None:
+            inputs = (read_frames(whole, None, expected, f"the model {net.name!r}")[0],)
+        else:
+            table = encode_rows(rows, expected)
+            inputs = ({node.name: table.column_array(node.name) for node in net.inputs},)
     values = _inputs_by_name(net, inputs)
     if any(isinstance(v, SymbolicTensor) for v in values.values()):
         if not all(isinstance(v, SymbolicTensor) for v in values.values()):

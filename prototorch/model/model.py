@@ -925,7 +925,7 @@ class Model:
             self.net,
             dict(self.weights),
             self.to_text(),
-            class_names(self.net, self.fit_block),
+            class_names(self.net, self.fit_block, self.table_columns),
             dict(shapes or {}),
             dict(self.weight_origin),
             self.input_dtypes(),

@@ -114,7 +114,7 @@ def predict_files(model: Model, what: Sequence[str], batch_size: int = 32, outpu
 
 def _with_classes(model: Model, predictions: Predictions, outputs: Sequence[str]) -> Predictions:
     """The predictions with the names of the classes and the kinds of the outputs."""
-    predictions.classes = class_names(model.net, model.fit_block)
+    predictions.classes = class_names(model.net, model.fit_block, model.table_columns)
     kinds = output_kinds(model)
     predictions.kinds = {name: kinds.get(name, "values" if outputs else "scores") for name in predictions.outputs}
     return predictions

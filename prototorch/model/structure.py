@@ -84,10 +84,11 @@ def part_of(net: Net, output: str | Sequence[str]) -> Net:
     return subnet(net, find_outputs(net, patterns))
 
 
-def class_names(net: Net, block: Fit | None) -> tuple[str, ...]:
-    """The names of the classes: those of the data that the model was trained on, else of its weight set."""
+def class_names(net: Net, block: Fit | None, table: TableColumns) -> tuple[str, ...]:
+    """The names of the classes: those of the data that the model was trained on, else of its weight set. table: what it
+    knows of the columns of its data."""
     names = () if block is None or block.data is None else tuple(block.data.classes)
-    return names or net.class_names
+    return names or (() if table.encoding is None else table.encoding.classes) or net.class_names
 
 
 def trained_columns(recorded: TableColumns, block: Fit | None) -> TableColumns:

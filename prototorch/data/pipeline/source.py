@@ -14,8 +14,9 @@ from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.frames import FrameReader, is_frame, match_columns, read_frames
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
+from prototorch.data.pipeline.frame_tables import open_frame
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
-from prototorch.data.pipeline.tables import encode_table, learn_table, reads_types, table_options
+from prototorch.data.pipeline.tables import encode_rows, encode_table, learn_table, reads_types, table_options
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table
@@ -82,11 +83,18 @@ class DataSource:
             frames = FrameReader(replace(signature, outputs=tuple(targets)))
             stream = BatchStream(x, signature.inputs, targets, steps=self.steps, seed=signature.seed, frames=frames)
             return Columns(signature, stream.peek(), Feeding(stream=stream))
+        table = open_frame(x, self.y, self.sample_weight, signature, learn)
+        if table is not None:
+            columns = Columns(signature, table)
+            return columns if learn else encode_table(columns)
         return Columns(signature, self.arrays(signature, learn))
 
     def arrays(self, signature: ModelSignature, learn: bool = False) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
         names, else of its output; an output whose target is an input has none. learn: as for `columns`."""
+        rows = open_frame(self.x, self.y, self.sample_weight, signature)
+        if rows is not None:
+            return encode_rows(rows, signature)
         names = tuple(signature.inputs)
         x, y, table = read_frames(self.x, self.y, signature)
         if signature.text_names:

@@ -12,11 +12,11 @@ from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.tables.table_dataset import EncodedTable, TableDataset
 from prototorch.data.tables.table_encoding import TableEncoding
 from prototorch.data.tables.table_source import TableOptions
-from prototorch.errors import DataError
+from prototorch.errors import DataError, UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
 
-__all__ = ["encode_table", "learn_table", "reads_types", "table_options"]
+__all__ = ["encode_rows", "encode_table", "learn_table", "reads_types", "table_options"]
 
 
 def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> TableOptions:
@@ -68,10 +68,15 @@ def encode_table(columns: Columns) -> Columns:
     dataset, signature = columns.dataset, columns.signature
     if not isinstance(dataset, TableDataset):
         return columns
-    encoding = dataset.encoding
-    assert encoding is not None
     with located(find_span(columns.block, "source")):
-        return replace(columns, dataset=_encode(dataset, encoding, signature, warns=True), validation=None)
+        return replace(columns, dataset=encode_rows(dataset, signature), validation=None)
+
+
+def encode_rows(rows: TableDataset, signature: ModelSignature) -> EncodedTable:
+    """The rows of a table as arrays, by the encoding of the training. Raises UsageError where there was none."""
+    if rows.encoding is None:
+        raise UsageError(f"{rows.name}: the model has not been trained on a table yet, whose columns `fit` learns")
+    return _encode(rows, rows.encoding, signature, warns=True)
 
 
 def _encode(dataset: TableDataset, encoding: TableEncoding, signature: ModelSignature, warns: bool) -> EncodedTable:

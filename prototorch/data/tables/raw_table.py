@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch.errors import DataError
 
-__all__ = ["RawTable", "raw_column", "raw_table"]
+__all__ = ["RawTable", "raw_column", "raw_table", "stored_values"]
 
 SECONDS = "datetime64[us]"
 
@@ -99,6 +99,14 @@ def raw_column(values: Any, column: str, name: str) -> np.ndarray:
     texts = array.copy()
     texts[gaps] = None
     return texts
+
+
+def stored_values(column: Any) -> Any:
+    """The values of a column of pandas, polars, Arrow, or a dict: an array, or a list whose values keep their types."""
+    type_ = getattr(column, "type", None)
+    if hasattr(type_, "index_type") and hasattr(type_, "value_type"):
+        column = column.cast(type_.value_type)  # to_numpy takes gaps of Arrow's dictionaries for their first value
+    return column.to_numpy() if hasattr(column, "to_numpy") else column
 
 
 def _is_gap(value: Any) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
 
+from prototorch.data.array_conversion import WEIGHT_NAME
 from prototorch.data.dataset import ArrayDataset, Columns, Dataset
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.column_block import Column
@@ -25,11 +26,12 @@ Dtypes = Mapping[str, str]
 @dataclass(frozen=True)
 class TableTargets:
     """The targets of a table: arrays [rows, ...] by name, the class names of those that are classes, and the columns
-    that they consist of."""
+    that they consist of; and the weights of the rows [rows], where they have them."""
 
     arrays: Mapping[str, np.ndarray]
     classes: Mapping[str, tuple[str, ...]]
     labels: tuple[str, ...]
+    weight: np.ndarray | None = None
 
 
 class EncodedTable(ArrayDataset):
@@ -44,7 +46,8 @@ class EncodedTable(ArrayDataset):
         classes: Mapping[str, tuple[str, ...]],
         table: RawTable,
     ):
-        super().__init__(columns, inputs, targets, classes=classes, name=table.name)
+        weight = WEIGHT_NAME if WEIGHT_NAME in columns else None
+        super().__init__(columns, inputs, targets, weight=weight, classes=classes, name=table.name)
         self.rows = RawTable(table.name, {}, table.lines)
 
     def origin(self, index: int) -> str:
@@ -105,7 +108,8 @@ class TableDataset(Dataset):
             for name, one in self.values.items()
         }
         arrays = {name: array[indices] for name, array in self.table_targets.arrays.items()}
-        targets = TableTargets(arrays, self.table_targets.classes, self.table_targets.labels)
+        weight = None if self.table_targets.weight is None else self.table_targets.weight[indices]
+        targets = replace(self.table_targets, arrays=arrays, weight=weight)
         return TableDataset(self.table.take(indices), values, self.statements, targets, self.encoding, self.unread)
 
     def without_gaps(self, columns: Sequence[str]) -> TableDataset:
@@ -166,6 +170,8 @@ class TableDataset(Dataset):
             targets[title] = array
             if name in rows.classes:
                 names[title] = rows.classes[name]
+        if rows.table_targets.weight is not None:
+            arrays[WEIGHT_NAME] = rows.table_targets.weight
         dataset = EncodedTable({**arrays, **targets}, list(inputs), list(targets), names, rows.table)
         dataset.table_columns = TableColumns(tuple(self.values), self.table_targets.labels, encoding=encoding)
         return dataset
