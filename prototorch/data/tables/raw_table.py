@@ -104,7 +104,7 @@ def raw_column(values: Any, column: str, name: str) -> np.ndarray:
 def stored_values(column: Any) -> Any:
     """The values of a column of pandas, polars, Arrow, or a dict: an array, or a list whose values keep their types."""
     type_ = getattr(column, "type", None)
-    if hasattr(type_, "index_type") and hasattr(type_, "value_type"):
+    if type_ is not None and hasattr(type_, "index_type") and hasattr(type_, "value_type"):
         column = column.cast(type_.value_type)  # to_numpy takes gaps of Arrow's dictionaries for their first value
     return column.to_numpy() if hasattr(column, "to_numpy") else column
 
