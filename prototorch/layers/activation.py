@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Mapping
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -27,14 +29,22 @@ class ActivationLayer(Layer, abstract=True):
     elementwise: ClassVar[bool] = True
     #: bounds of the outputs for any input
     bounds: ClassVar[tuple[float, float]] = (-inf, inf)
+    #: the fields with which it is PyTorch's function of its name
+    function_fields: ClassVar[Mapping[str, Any]] = {}
 
     def output_bounds(self, low: float, high: float) -> tuple[float, float]:
         return self.bounds
 
     @classmethod
     def coerce(cls, value: Any) -> ActivationLayer | None:
-        """None is no activation, as in Keras."""
-        return Linear() if value is None else None
+        """None is no activation, as in Keras; a function of the package is the layer of its name."""
+        if value is None:
+            return Linear()
+        is_function = callable(value) and not isinstance(value, type | Layer)
+        if not is_function:
+            return None
+        functions = importlib.import_module("prototorch.layers.activation_function")
+        return cast(ActivationLayer, functions.layer_of_function(value, ActivationLayer))
 
 
 class Linear(ActivationLayer):
@@ -105,6 +115,7 @@ class LeakyReLU(ActivationLayer):
     """
 
     written_fields = frozenset({"negative_slope"})
+    function_fields: ClassVar[Mapping[str, Any]] = {"negative_slope": 0.01}
     negative_slope: float = field(default=0.3, min=0, doc="Factor on negative inputs.")
     examples = [
         example("LeakyReLU { }", inputs=[(5,)]),
