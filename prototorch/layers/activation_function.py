@@ -30,8 +30,8 @@ def layer_of_function(function: Any, root: Any) -> Any:
         if activation is not None and not is_own:
             hint = f' Write "{activation}".'
         raise ValidationError(
-            f"cannot be the function {name}{'' if is_own else _source_line(function)}: a text and an export hold activations "
-            "by their names.",
+            f"cannot be the function {name}{'' if is_own else _source_line(function)}: a text and an export hold "
+            "activations by their names.",
             hint=hint,
             right_kind=True,
         )
