@@ -42,7 +42,58 @@ FUNCTIONS = {
     "product of matrices": lambda x: ops.matmul(x, ops.transpose(x, (0, 2, 1))),
     "stack": lambda x: ops.stack([x, -x], axis=1),
     "choice": lambda x: ops.where(x > -x, x, ops.abs(x)),
+    "comparisons with numbers": lambda x: ops.where(x > 0.5, x, 0.0) + ops.where(ops.less(0.25, x), 1.0, 2.0),
+    "comparisons with 0": lambda x: ops.cast(x >= 0, "float32") + 2 * ops.cast(x <= 0, "float32"),
+    "equality with a number": lambda x: ops.cast(ops.equal(ops.round(x), 1), "float32"),
+    "inequality": lambda x: ops.cast(ops.not_equal(ops.floor(x), 0), "float32") + ops.cast(x != x * x, "float32"),
+    "both": lambda x: ops.cast(ops.logical_and(x > 0, x < 1), "float32"),
+    "a choice of numbers": lambda x: ops.where(x > 0, 1.5, ops.where(x > -1, x, 2)),
+    "a choice of integers": lambda x: ops.cast(ops.where(x > 0, 1, 2), "float32") * x,
+    "remainders": lambda x: ops.mod(x, 0.75) + ops.mod(3.0, ops.abs(x) + 1) + x % 2,
+    "whole quotients": lambda x: x // 0.5 + ops.floor_divide(3.0, ops.abs(x) + 1),
+    "a number to a power": lambda x: ops.power(2.0, x) + 3**x,
+    "elu": lambda x: ops.elu(x) + ops.elu(x, alpha=0.5),
+    "leaky_relu": lambda x: ops.leaky_relu(x) + ops.leaky_relu(x, 0.3),
+    "gelu": lambda x: ops.gelu(x) - 2 * ops.gelu(x, approximate=False),
+    "celu": lambda x: ops.celu(x, 0.7) + ops.celu(x),
+    "shrinking": lambda x: ops.soft_shrink(x, 0.3) + ops.hard_shrink(x, 0.2) + ops.tanh_shrink(x),
+    "hard_tanh and threshold": lambda x: ops.hard_tanh(2 * x) + ops.threshold(x, 0.1, 0.3),
 }
+
+
+@pytest.mark.parametrize("function", [lambda i: i > 1.5, lambda i: i % 2.5, lambda i: ops.where(i > 1, i, 0.5)])
+def test_a_fraction_beside_integers(tmp_path, function):
+    i = keras.Input((6,), dtype="int32")
+    y = ops.cast(function(i), "float32")
+    check_equal(keras.Model(i, y), tmp_path / "model.keras")
+
+
+FLATTEN = keras.layers.Flatten(data_format="channels_first")
+FLATTENED = {
+    "images": ((6, 5, 3), [keras.layers.Conv2D(4, 3), FLATTEN, keras.layers.Dense(2)]),
+    "images alone": ((6, 5, 3), [FLATTEN]),
+    "a sequence": ((6, 3), [keras.layers.Conv1D(4, 3), FLATTEN, keras.layers.Dense(2)]),
+    "volumes": ((4, 5, 6, 2), [keras.layers.Conv3D(3, 3), FLATTEN, keras.layers.Dense(2)]),
+    "vectors": ((6,), [keras.layers.Dense(4), FLATTEN]),
+    "images in a sequence": (
+        (2, 5, 4, 3),
+        [
+            keras.layers.TimeDistributed(keras.layers.Conv2D(2, 2)),
+            keras.layers.TimeDistributed(keras.layers.Flatten(data_format="channels_first")),
+            keras.layers.LSTM(3),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLATTENED)
+def test_flatten_that_takes_the_second_axis_for_the_channels(tmp_path, name):
+    """On a net with its channels last: Keras moves axis 1 behind the others."""
+    shape, chain = FLATTENED[name]
+    x = y = keras.Input(shape)
+    for layer in chain:
+        y = type(layer).from_config(layer.get_config())(y)
+    check_equal(keras.Model(x, y), tmp_path / "model.keras")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

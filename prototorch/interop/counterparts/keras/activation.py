@@ -3,7 +3,7 @@ few classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from prototorch import layers
@@ -67,6 +67,17 @@ def _operate_softmax(site: KerasLayerImport) -> Values:
     return site.add(cls(axis=value.axis(-1 if axis is None else axis)), [value], value.order)
 
 
+def _operate_with(layer: type[ActivationLayer], **defaults: Any) -> Callable[[KerasLayerImport], Values]:
+    """The import of a function of keras.ops with settings. defaults: those of Keras, by their name in both."""
+
+    def operate(site: KerasLayerImport) -> Values:
+        value = site.one()
+        settings = {name: site.config.get(name, site.kwargs.get(name, n)) for name, n in defaults.items()}
+        return site.add(layer(**settings), [value], value.order)
+
+    return operate
+
+
 ROWS = CounterpartRows(
     system="keras",
     rows=(
@@ -82,8 +93,12 @@ ROWS = CounterpartRows(
             function="leaky_relu",
             function_settings={"negative_slope": 0.2},
             old_arguments={"alpha": "negative_slope"},
+            operations=("LeakyRelu",),
+            operate=_operate_with(layers.LeakyReLU, negative_slope=0.2),
         ),
-        KerasRow(layers=(layers.ELU,), function="elu"),
+        KerasRow(
+            layers=(layers.ELU,), function="elu", operations=("Elu",), operate=_operate_with(layers.ELU, alpha=1.0)
+        ),
         KerasRow(layers=(layers.Softmax,), function="softmax", operations=("Softmax",), operate=_operate_softmax),
         KerasRow(layers=(layers.PReLU,), weights=same_weights("alpha"), read=_read_prelu, left_out=("shared_axes",)),
         _function(layers.Linear, "linear", also_read=("Identity", "Linear"), read=_read_identity),
@@ -91,12 +106,14 @@ ROWS = CounterpartRows(
         _function(
             layers.GELU,
             "gelu",
+            "Gelu",
+            operate=_operate_with(layers.GELU, approximate=True),
             other_settings="Keras' Activation has the exact gelu alone; approximate: tanh is another function",
         ),
         _function(layers.SiLU, "silu", "Silu", function_aliases=("swish",)),
         _function(layers.HardSwish, "hard_silu", "HardSilu", function_aliases=("hard_swish",), since="3.1"),
         _function(layers.Exponential, "exponential", "Exp"),
-        _function(layers.CELU, "celu", since="3.7"),
+        _function(layers.CELU, "celu", "Celu", since="3.7", operate=_operate_with(layers.CELU, alpha=1.0)),
         _function(layers.HardSigmoid, "hard_sigmoid", "HardSigmoid"),
         _function(layers.LogSigmoid, "log_sigmoid", "LogSigmoid", since="3.7"),
         _function(layers.Mish, "mish", "Mish"),

@@ -39,16 +39,95 @@ def _function(layer: type[Layer], *operations: str) -> KerasRow:
 
 
 def _binary(layer: type[Layer], *operations: str) -> KerasRow:
-    """A function of two values, element by element."""
+    """A function of two values, or of a value and a number, element by element."""
 
     def operate(site: KerasLayerImport) -> Values:
-        values = site.values()
-        if len(values) != 2:
-            raise NotImportableError(f"{site.call.kind} of a value and a number has no layer here")
-        values = unified(site.builder, values)
+        values = _two_values(site)
         return site.add(layer(), values, values[0].order)
 
     return _row(layer, operations, operate)
+
+
+def _two_values(site: KerasLayerImport) -> list[OrderedValue]:
+    """The operands x1 and x2 in one order of axes, with a value in the place of a number."""
+    return unified(site.builder, _as_values(site, [_argument(site, 0, "x1"), _argument(site, 1, "x2")]))
+
+
+def _as_values(site: KerasLayerImport, operands: Sequence[Any]) -> list[OrderedValue]:
+    """Operands with a value of the net in the place of each number; a fraction beside integers makes them float32, as
+    in Keras. Raises NotImportableError where all are numbers, or one is neither."""
+    values = [x for x in operands if isinstance(x, OrderedValue)]
+    numbers = [x for x in operands if not isinstance(x, OrderedValue)]
+    if not values or any(isinstance(x, bool) or not isinstance(x, int | float) for x in numbers):
+        raise NotImportableError("an operand is neither a value of the net nor a number")
+    is_fraction = any(isinstance(x, float) for x in numbers)
+    by_name = {value.name: _wide_enough(site, value, is_fraction) if numbers else value for value in values}
+    like = by_name[values[0].name]
+    return [
+        by_name[x.name]
+        if isinstance(x, OrderedValue)
+        else site.add(layers.FullLike(value=float(x)), [like], like.order)[0]
+        for x in operands
+    ]
+
+
+def _wide_enough(site: KerasLayerImport, value: OrderedValue, is_fraction: bool) -> OrderedValue:
+    """The value in a type that holds numbers beside it."""
+    dtype = _dtype(site, value)
+    if dtype.startswith("float") or (dtype != "bool" and not is_fraction):
+        return value
+    return site.add(layers.Cast(dtype="float32" if is_fraction else "int32"), [value], value.order)[0]
+
+
+def _dtype(site: KerasLayerImport, value: OrderedValue) -> str:
+    return str(site.builder.trace.values[value.name].dtype)
+
+
+def _operate_not_equal(site: KerasLayerImport) -> Values:
+    values = _two_values(site)
+    return site.add(layers.LogicalNot(), site.add(layers.Equal(), values, values[0].order), values[0].order)
+
+
+def _operate_floor_divide(site: KerasLayerImport) -> Values:
+    """(x - x mod y) / y, which is whole but for rounding."""
+    x, y = _two_values(site)
+    order = x.order
+    if not all(_dtype(site, value).startswith("float") for value in (x, y)):
+        raise NotImportableError("a quotient of integers has no layer here")
+    whole = site.add(layers.Subtract(), [x, *site.add(layers.Mod(), [x, y], order)], order)
+    return site.add(layers.Round(), site.add(layers.Divide(), [*whole, y], order), order)
+
+
+def _operate_threshold(site: KerasLayerImport) -> Values:
+    x = site.one()
+    values = _as_values(site, [x, _argument(site, 1, "threshold"), _argument(site, 2, "default_value")])
+    is_above = site.add(layers.Greater(), values[:2], x.order)
+    return site.add(layers.Where(), [*is_above, values[0], values[2]], x.order)
+
+
+def _operate_hard_tanh(site: KerasLayerImport) -> Values:
+    value = site.one()
+    return site.add(layers.Clip(min=-1.0, max=1.0), [value], value.order)
+
+
+def _operate_tanh_shrink(site: KerasLayerImport) -> Values:
+    value = site.one()
+    return site.add(layers.Subtract(), [value, *site.add(layers.Tanh(), [value], value.order)], value.order)
+
+
+def _shrink(layer: type[Layer]) -> Callable[[KerasLayerImport], Values]:
+    def operate(site: KerasLayerImport) -> Values:
+        value = site.one()
+        return site.add(layer(threshold=_argument(site, 1, "threshold", default=0.5)), [value], value.order)
+
+    return operate
+
+
+def _operate_round(site: KerasLayerImport) -> Values:
+    value = site.one()
+    if _argument(site, 1, "decimals", default=0):
+        raise NotImportableError("it keeps decimals")
+    return site.add(layers.Round(), [value], value.order)
 
 
 def _row(layer: type[Layer], operations: Sequence[str], operate: Callable[[KerasLayerImport], Values]) -> KerasRow:
@@ -78,14 +157,13 @@ def _operate_clip(site: KerasLayerImport) -> Values:
 
 
 def _operate_power(site: KerasLayerImport) -> Values:
-    values = site.values()
-    if len(values) == 2:
-        values = unified(site.builder, values)
+    if isinstance(_argument(site, 1, "x2"), OrderedValue):
+        values = _two_values(site)
         return site.add(layers.Power(), values, values[0].order)
-    exponent = _number(_argument(site, 1, "x2"))
-    if exponent is None or not isinstance(_argument(site, 0, "x1"), OrderedValue):
-        raise NotImportableError("a number to the power of a value has no layer here")
-    return site.add(layers.Power(exponent=exponent), values, values[0].order)
+    value, exponent = site.one(), _number(_argument(site, 1, "x2"))
+    if exponent is None:
+        raise NotImportableError("it has no exponent")
+    return site.add(layers.Power(exponent=exponent), [value], value.order)
 
 
 def _operate_reciprocal_root(site: KerasLayerImport) -> Values:
@@ -104,10 +182,17 @@ def _operate_cast(site: KerasLayerImport) -> Values:
 
 
 def _operate_where(site: KerasLayerImport) -> Values:
-    values = site.values()
-    if len(values) != 3:
-        raise NotImportableError("a choice between numbers has no layer here: three values are expected")
-    values = unified(site.builder, values)
+    condition, *choices = (_argument(site, i, name) for i, name in enumerate(("condition", "x1", "x2")))
+    if not isinstance(condition, OrderedValue):
+        raise NotImportableError("its condition is no value of the net")
+    if not any(isinstance(x, OrderedValue) for x in choices):  # numbers alone
+        is_fraction = any(isinstance(x, float) for x in choices)
+        dtype = "float32" if is_fraction else "int32"
+        like = site.add(layers.Cast(dtype=dtype), [condition], condition.order)[0]
+        choices = _as_values(site, [like, *choices])[1:]
+    if _dtype(site, condition) != "bool":
+        condition = site.add(layers.Cast(dtype="bool"), [condition], condition.order)[0]
+    values = unified(site.builder, [condition, *_as_values(site, choices)])
     return site.add(layers.Where(), values, values[0].order)
 
 
@@ -325,6 +410,14 @@ ROWS = CounterpartRows(
         _extremum(layers.ArgMin, "Argmin"),
         _row(layers.MatMul, ["Matmul"], _operate_matmul),
         _row(layers.Slice, ["GetItem"], _operate_get_item),
+        _row(layers.Round, ["Round"], _operate_round),
+        _only_read(["NotEqual"], _operate_not_equal),
+        _only_read(["FloorDivide"], _operate_floor_divide),
+        _only_read(["Threshold"], _operate_threshold),
+        _only_read(["HardShrink"], _shrink(layers.HardShrink)),
+        _only_read(["SoftShrink"], _shrink(layers.SoftShrink)),
+        _only_read(["HardTanh"], _operate_hard_tanh),
+        _only_read(["TanhShrink"], _operate_tanh_shrink),
         _only_read(["Rsqrt"], _operate_reciprocal_root),
         _only_read(["ExpandDims"], _operate_expand_dims),
         _only_read(["Squeeze"], _operate_squeeze),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from prototorch import layers
@@ -90,10 +91,15 @@ def _read_time_distributed(site: KerasLayerImport) -> Values:
     result = import_call(
         KerasLayerImport(inner_builder, call, (step,), {}, is_channels_last=site.is_channels_last, notes=site.notes)
     )
-    if len(inner_builder.nodes) != 1 or len(result) != 1:
+    *before, last = inner_builder.nodes or [None]
+    is_chain = all(a.tops == b.bottoms for a, b in pairwise(inner_builder.nodes)) and len(result) == 1
+    if last is None or not is_chain or any("initializer" in name for n in before for name in type(n.layer).specs()):
         raise NotImportableError(f"the layer {kind!r:.60} inside it is several layers here")
-    layer = inner_builder.nodes[0].layer.replace(name=None)
-    return site.add(layers.TimeDistributed(layer=layer), [value], (0, *(axis + 1 for axis in result[0].order)))
+    for node in before:  # of which none has weights, such as a Permute
+        layer = layers.TimeDistributed(layer=node.layer.replace(name=None))
+        (value,) = site.builder.add(layer, [value], f"{site.call.path}_{type(node.layer).__name__.lower()}")
+    layer = layers.TimeDistributed(layer=last.layer.replace(name=None))
+    return site.add(layer, [value], (0, *(axis + 1 for axis in result[0].order)))
 
 
 def _call_on_steps(layer: Layer, inputs: list[Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
