@@ -91,14 +91,14 @@ def _read_time_distributed(site: KerasLayerImport) -> Values:
     result = import_call(
         KerasLayerImport(inner_builder, call, (step,), {}, is_channels_last=site.is_channels_last, notes=site.notes)
     )
-    *before, last = inner_builder.nodes or [None]
-    is_chain = all(a.tops == b.bottoms for a, b in pairwise(inner_builder.nodes)) and len(result) == 1
-    if last is None or not is_chain or any("initializer" in name for n in before for name in type(n.layer).specs()):
+    nodes = inner_builder.nodes
+    is_chain = len(nodes) > 0 and len(result) == 1 and all(a.tops == b.bottoms for a, b in pairwise(nodes))
+    if not is_chain or any("initializer" in name for n in nodes[:-1] for name in type(n.layer).specs()):
         raise NotImportableError(f"the layer {kind!r:.60} inside it is several layers here")
-    for node in before:  # of which none has weights, such as a Permute
+    for node in nodes[:-1]:  # of which none has weights, such as a Permute
         layer = layers.TimeDistributed(layer=node.layer.replace(name=None))
         (value,) = site.builder.add(layer, [value], f"{site.call.path}_{type(node.layer).__name__.lower()}")
-    layer = layers.TimeDistributed(layer=last.layer.replace(name=None))
+    layer = layers.TimeDistributed(layer=nodes[-1].layer.replace(name=None))
     return site.add(layer, [value], (0, *(axis + 1 for axis in result[0].order)))
 
 
