@@ -44,7 +44,8 @@ class DeviceValueCheck:
         for check, buffer in guard.checks:
             source = array(buffer) if buffer.spec.layout is None else device.xp.moveaxis(array(buffer), 1, -1)
             self._checks.append((check, device.empty(tuple(source.shape), buffer.spec.dtype), source))
-        self.keep_values = device.make_conditional_copy([(target, source) for _, target, source in self._checks], is_first)
+        pairs = [(target, source) for _, target, source in self._checks]
+        self.keep_values = device.make_conditional_copy(pairs, is_first)
         self.steps_started = 0
         self.reset()
 
