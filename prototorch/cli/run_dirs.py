@@ -15,13 +15,21 @@ import click
 
 from prototorch.engine.storage.run_folder import RunFolder
 from prototorch.errors import PrototorchError, UsageError
+from prototorch.graph.channel_axes import with_stated_channels
 from prototorch.graph.net import Net
+from prototorch.graph.text_upgrade import TEXT_FORMAT, current_text
 from prototorch.model.load import load_saved, model_from_text
 from prototorch.model.model import Model
 from prototorch.schema import Block
 from prototorch.train.output_paths import default_run_dir
 
 __all__ = ["load_snapshot", "open_run_folder"]
+
+_UPGRADE_HINT = (
+    ". It was written by a version in which the channels of 1D layers, normalizations and Concatenate were axis 1: "
+    "`prototorch fmt --upgrade FILE` writes into the text what it meant then, and `prototorch show` of the snapshot "
+    "prints its net"
+)
 
 
 @contextmanager
@@ -75,9 +83,11 @@ def _occupant(folder: RunFolder, model: Model) -> str | None:
 
 def _differences_of(folder: RunFolder, model: Model) -> list[str]:
     """What differs between the model of a run and this one."""
-    text = folder.model_text()
+    text_and_version = folder.model_text()
     try:
-        return ["model, whose files are damaged"] if text is None else _differences(model_from_text(text), model)
+        if text_and_version is None:
+            return ["model, whose files are damaged"]
+        return _differences(model_from_text(current_text(*text_and_version)), model)
     except PrototorchError:
         return ["model, whose text cannot be read"]
 
@@ -108,9 +118,12 @@ def load_snapshot(folder: RunFolder, fresh: Model) -> Model:
     model.read_limits = fresh.read_limits  # its data are those of the model that was given: this is checked below
     differences = _differences(model, fresh)
     if differences:
+        text_and_version = folder.model_text()
+        is_old = "net" in differences and text_and_version is not None and text_and_version[1] < TEXT_FORMAT
         raise UsageError(
             f"{snapshot.path} cannot go on exactly: another {' and another '.join(differences)} than it was trained "
             "with; take the changes (in the text, --set or --data) back, or run without --resume"
+            f"{_UPGRADE_HINT if is_old else ''}"
         )
     assert model.fit_block is not None
     assert fresh.fit_block is not None
@@ -133,9 +146,13 @@ def _differences(saved: Model, fresh: Model) -> list[str]:
             new_fit = new_fit.replace(data=new_fit.data.replace(**inferred))
     blocks = (("compile", saved.compile_block, fresh.compile_block), ("fit", saved_fit, new_fit))
     return [
-        *(["net"] if saved.net != _with_set_of(saved, fresh.net) else []),
+        *(["net"] if not _means_same(saved.net, _with_set_of(saved, fresh.net)) else []),
         *(f"{name} block{_changed_fields(old, new)}" for name, old, new in blocks if old != new),
     ]
+
+
+def _means_same(a: Net, b: Net) -> bool:
+    return a == b or with_stated_channels(a) == with_stated_channels(b)
 
 
 def _with_set_of(saved: Model, net: Net) -> Net:

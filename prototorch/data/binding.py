@@ -155,8 +155,8 @@ def bind(
     """Bind a data set to the inputs and targets of a model.
 
     Columns are matched by name if all names of the model are columns, otherwise by order. One target column may serve
-    several outputs. A shape that differs only by an axis of size 1, or a channels-last image, is converted to the
-    expected shape.
+    several outputs. A shape that differs only by an axis of size 1, or an image with its channels at the other end, is
+    converted to the expected shape.
 
     Args:
         dataset: any data set.
@@ -223,6 +223,10 @@ def _move_channels_first(array: np.ndarray) -> np.ndarray:
     return np.moveaxis(array, -1, 1)
 
 
+def _move_channels_last(array: np.ndarray) -> np.ndarray:
+    return np.moveaxis(array, 1, -1)
+
+
 _RESHAPING: tuple[ColumnAdapter, ...] = (_add_first_axis, _add_last_axis, _drop_last_axis)  # the elements stay in order
 
 
@@ -236,11 +240,18 @@ def _input_adapter(dataset: Dataset, name: str, column: str, expected: Shape) ->
         return _add_first_axis
     if len(actual) == len(expected) == 3 and is_compatible_shape((actual[2], *actual[:2]), expected):
         return _move_channels_first
+    if len(actual) == len(expected) == 3 and is_compatible_shape((*actual[1:], actual[0]), expected):
+        return _move_channels_last
+    if len(expected) == 3 and expected[-1] == 1 and is_compatible_shape((*actual, 1), expected):
+        return _add_last_axis
     hint = ""
     if actual != expected and is_compatible_shape((len(dataset), *actual), expected):
         hint = "; it seems to be a single sample, which is given as an array of one: x[np.newaxis]"
     elif len(expected) == len(actual) == 3:
-        hint = "; images are channels-first: [channels, height, width]. The data block's `size` resizes image files"
+        hint = (
+            "; images are [channels, height, width], or [height, width, channels] by data_format: channels_last. The "
+            "data block's `size` resizes image files"
+        )
     elif len(expected) == 1 and len(actual) > 1:
         hint = "; a Flatten layer converts them to vectors"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prototorch.layers.channels import DataFormat
 from prototorch.schema import Block, Dims, Identifier, field
 
 
@@ -18,4 +19,9 @@ class NetInput(Block):
         "float32",
         choices=("float32", "float64", "float16", "int32", "int64", "uint8", "int8", "bool"),
         doc="Dtype of the elements.",
+    )
+    data_format: DataFormat | None = field(
+        None,
+        doc="The axis of the channels of its samples, which images from files, preprocess and augment follow; default: "
+        "that of the text, else the first for images and volumes, the last for tables and sequences.",
     )

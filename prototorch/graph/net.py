@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import DataFormat, default_data_format
 from prototorch.layers.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
 class InputNode:
-    """An input of the net. ``shape`` leaves out the batch dimension; None: a size that is known when data are bound."""
+    """An input of the net. ``shape`` leaves out the batch dimension; None: a size that is known when data are bound.
+
+    data_format: which of its axes the channels are; None: what `layers.channels.default_data_format` says.
+    """
 
     name: str
     shape: tuple[int | None, ...]
     dtype: str = "float32"
+    data_format: DataFormat | None = None
     span: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def has_channels_last(self) -> bool:
+        """Whether the channels are the last axis of its samples."""
+        return (self.data_format or default_data_format(len(self.shape))) == "channels_last"
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,13 @@ class LayerNode:
     def weights_key(self) -> str:
         """The name in front of its weights' names: its own, or the one it shares them under."""
         return self.layer.weights or self.name
+
+
+def in_input_format(layers: Iterable[Layer], inputs: Sequence[InputNode]) -> tuple[Layer, ...]:
+    """Layers of ``preprocess`` or ``augment``, which have the channels where the first input has them unless they say
+    otherwise."""
+    stated = inputs[0].data_format if inputs else None
+    return tuple(layers) if stated is None else tuple(layer.with_data_format(stated) for layer in layers)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
+from typing import get_args
 
 from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.connect import Connections, ParsedLayer, check_input_count, complete_top_names
 from prototorch.graph.input_spec import NetInput
-from prototorch.graph.net import InputNode, Net
+from prototorch.graph.net import InputNode, Net, in_input_format
 from prototorch.graph.net_imports import read_imports
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import DataFormat
 from prototorch.schema import find_name_error, to_name
 from prototorch.schema.suggest import describe_foreign_name
 from prototorch.text.diagnostics import Report
@@ -29,7 +32,7 @@ _BLOCK_OF_FIELD = {
     **dict.fromkeys(("source", "dataset"), "fit { data"),
 }
 _EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
-_TOP_LEVEL_FIELDS = ("name", "import", "input", "output", "class_names", *LISTS, *SECTIONS)
+_TOP_LEVEL_FIELDS = ("name", "import", "data_format", "input", "output", "class_names", *LISTS, *SECTIONS)
 _CAFFE_FIELDS = (
     "layer",
     "layers",
@@ -60,6 +63,7 @@ class _NetReader:
         self.name = ""
         self.output: Field | None = None
         self.class_names: Field | None = None
+        self.data_format: DataFormat | None = None  # of inputs and layers that state none
         self.connections = Connections(report, _all_names(document.fields), document.complete)
         self.current: str | None = None  # the output of the layer before
         self.reported_no_input = False  # it was reported that there is no input
@@ -77,6 +81,7 @@ class _NetReader:
         imports = read_imports(self.document, self.report)
         if imports is None:  # the names of its layers mean nothing
             return None
+        self.read_data_format([f for f in fields if f.name == "data_format"])
         for f in fields:
             if f.name in ("input", "Input") and isinstance(f.value, Body):
                 self.read_input(f, f.value)
@@ -96,12 +101,15 @@ class _NetReader:
         if any(not error.is_provisional for error in self.report.diagnostics):
             return None
         nodes = tuple(entry.node() for entry in self.connections.layers)
+        if (data_format := self.data_format) is not None:
+            nodes = tuple(replace(node, layer=node.layer.with_data_format(data_format)) for node in nodes)
+        inputs = tuple(self.connections.inputs.values())
         return Net(
             self.name or self.default_name(),
-            tuple(self.connections.inputs.values()),
+            inputs,
             nodes,
             tuple(outputs),
-            **self.lists,
+            **{name: in_input_format(layers, inputs) for name, layers in self.lists.items()},
             class_names=class_names,
             imports=imports,
         )
@@ -129,8 +137,8 @@ class _NetReader:
             self.class_names = f
         elif f.name in SECTIONS + LISTS:
             self.read_section(f)
-        elif f.name == "import":
-            pass  # see `read_imports`
+        elif f.name in ("import", "data_format"):
+            pass  # see `read_imports`, `read_data_format`
         elif isinstance(f.value, Body):
             if f.name == "data":
                 self.report.add("Data are declared in the fit block: fit { data { ... } }.", f.name_span)
@@ -175,6 +183,17 @@ class _NetReader:
         if error is not None and not self.report.has_within(f.value.span):
             self.report.add(f"The {f.name} {error}.", f.value.span, f.chain)
 
+    def read_data_format(self, fields: list[Field]) -> None:
+        """The axis of the channels of inputs and layers that state none."""
+        for before, f in zip((None, *fields), fields, strict=False):
+            self.check_given_once(f, before)
+            word = to_python_value(f.value)
+            if word in get_args(DataFormat):
+                self.data_format = word
+            elif not isinstance(f.value, InvalidValue):
+                message = "The data_format is channels_first or channels_last: data_format: channels_last."
+                self.report.add(message, f.value.span, f.chain)
+
     def read_section(self, f: Field) -> None:
         if not isinstance(f.value, Body):
             if not isinstance(f.value, InvalidValue):
@@ -203,7 +222,9 @@ class _NetReader:
     def read_input(self, f: Field, body: Body) -> None:
         declared = NetInput.from_fields(body.fields, self.report.with_chain(f.chain), f.name_span)
         if declared is not None:
-            self.connections.add_input(InputNode(declared.name, declared.shape, declared.dtype, f.name_span))
+            data_format = declared.data_format or self.data_format
+            node = InputNode(declared.name, declared.shape, declared.dtype, data_format, f.name_span)
+            self.connections.add_input(node)
         else:  # so that those who read it are not blamed
             for name in [n for g in body.fields if g.name == "name" for n in string_values(g.value)] or ["input"]:
                 self.connections.tops[name] = f.name_span

@@ -5,13 +5,18 @@ from __future__ import annotations
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import DataFormat
 from prototorch.schema.family import import_of
-from prototorch.text.syntax_tree import Body, Field, to_value_node
+from prototorch.text.syntax_tree import Body, Field, Word, to_value_node
 
 
 def net_fields(net: Net) -> list[Field]:
-    """The fields that declare the net. A `bottom` is left out where it is the layer before."""
+    """The fields that declare the net. A `bottom` is left out where it is the layer before; a ``data_format`` that the
+    inputs and layers share is one line."""
     fields = [Field("name", to_value_node(net.name))]
+    common = _common_data_format(net)
+    if common is not None:
+        fields.append(Field("data_format", Word(common)))
     layers_used = (*net.preprocess, *net.augment, *(node.layer for node in net.nodes))
     imported = filter(None, (import_of(type(layer)) for layer in layers_used))
     fields += [Field("import", to_value_node(name)) for name in dict.fromkeys((*net.imports, *imported))]
@@ -19,28 +24,45 @@ def net_fields(net: Net) -> list[Field]:
         inside = [Field("name", to_value_node(declared.name)), Field("shape", to_value_node(list(declared.shape)))]
         if declared.dtype != "float32":
             inside.append(Field("dtype", to_value_node(declared.dtype)))
+        if declared.data_format not in (None, common):
+            inside.append(Field("data_format", Word(declared.data_format)))
         fields.append(Field("input", Body(tuple(inside))))
     for name, layers in (("preprocess", net.preprocess), ("augment", net.augment)):
         if layers:
-            fields.append(Field(name, Body(tuple(_block_field(layer, layer.to_fields()) for layer in layers))))
+            plain_layers = [_less_data_format(layer, common) for layer in layers]
+            fields.append(Field(name, Body(tuple(_block_field(x, x.to_fields()) for x in plain_layers))))
     if net.class_names:
         fields.append(Field("class_names", to_value_node(list(net.class_names))))
     before = net.inputs[0].name if len(net.inputs) == 1 else None
     for one in net.nodes:
-        fields.append(_layer_field(one, before))
+        fields.append(_layer_field(one, _less_data_format(one.layer, common), before))
         before = one.tops[0]
     if net.outputs != (before,):
         fields.append(Field("output", to_value_node(net.outputs[0] if len(net.outputs) == 1 else list(net.outputs))))
     return fields
 
 
-def _layer_field(one: LayerNode, before: str | None) -> Field:
+def _common_data_format(net: Net) -> DataFormat | None:
+    """The ``data_format`` that a line of the text can state for all inputs and layers; None where there is none."""
+    formats = {i.data_format for i in net.inputs}
+    if len(formats) != 1 or (stated := formats.pop()) is None:
+        return None
+    layers = [*net.preprocess, *net.augment, *(node.layer for node in net.nodes)]
+    same = all(_less_data_format(layer, stated).with_data_format(stated) == layer for layer in layers)
+    return stated if same else None
+
+
+def _less_data_format(layer: Layer, data_format: DataFormat | None) -> Layer:
+    return layer if data_format is None else layer.without_data_format(data_format)
+
+
+def _layer_field(one: LayerNode, layer: Layer, before: str | None) -> Field:
     inside = [Field("name", to_value_node(one.name))]
     if one.bottoms != (before,):
         inside.append(Field("bottom", to_value_node(one.bottoms[0] if len(one.bottoms) == 1 else list(one.bottoms))))
     if one.tops != top_names(one.name, len(one.tops)):
         inside.append(Field("top", to_value_node(one.tops[0] if len(one.tops) == 1 else list(one.tops))))
-    return _block_field(one.layer, [*inside, *(f for f in one.layer.to_fields() if f.name != "name")])
+    return _block_field(layer, [*inside, *(f for f in layer.to_fields() if f.name != "name")])
 
 
 def _block_field(layer: Layer, fields: list[Field]) -> Field:

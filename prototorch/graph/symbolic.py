@@ -8,6 +8,7 @@ model = pt.Model(x, y)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from prototorch.engine.backends.device_name import name_of_device
@@ -19,6 +20,7 @@ from prototorch.graph.operator_layers import as_layer_call
 from prototorch.graph.symbolic_functions import Call, MinimizeCall, SymbolicCall, creation_order
 from prototorch.graph.symbolic_operators import SymbolicOperators
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import DataFormat
 from prototorch.layers.weight_source import weight_source
 from prototorch.schema import find_name_error
 from prototorch.schema.neutral_arguments import explain_arguments, neutral
@@ -93,17 +95,25 @@ _INPUT_ARGUMENTS = {
 
 @explain_arguments(_INPUT_ARGUMENTS)
 def Input(
-    shape: Sequence[int | None], name: str | None = None, dtype: str | None = None, device: Any = None
+    shape: Sequence[int | None],
+    name: str | None = None,
+    dtype: str | None = None,
+    device: Any = None,
+    *,
+    data_format: DataFormat | None = None,
 ) -> SymbolicTensor:
     """An input of a net. ``shape`` leaves out the batch dimension; None is a size that is known when data are bound.
 
     dtype: default float32. device: where a static graph (`pt.Graph`) with this input runs; default that of
-    ``with pt.device(...)``, else the graph's own.
+    ``with pt.device(...)``, else the graph's own. data_format: the axis of the channels, which images from files,
+    preprocess and augment layers follow; default: the first axis for images and volumes, the last for tables and
+    sequences.
 
-    Raises UsageError for what is no shape, name, element type or device.
+    Raises UsageError for what is no shape, name, element type, device or data format.
     """
-    declared = NetInput(name=name or "input", shape=shape, dtype=dtype or "float32")
-    symbol = SymbolicTensor(None, 0, InputNode(name or "", declared.shape, declared.dtype))
+    declared = NetInput(name=name or "input", shape=shape, dtype=dtype or "float32", data_format=data_format)
+    node = InputNode(name or "", declared.shape, declared.dtype, declared.data_format)
+    symbol = SymbolicTensor(None, 0, node)
     symbol.input_device = default_device() if device is None else name_of_device(device)
     symbol.is_placed = device is not None
     return symbol
@@ -140,7 +150,7 @@ def build_net(inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor
         input_node = symbol.input_node
         name_here = names.take(input_node.name or ("input" if len(inputs) == 1 else f"input_{i + 1}"), "input")
         input_names[symbol.number] = name_here
-        input_nodes.append(InputNode(name_here, input_node.shape, input_node.dtype))
+        input_nodes.append(replace(input_node, name=name_here))
     nodes: list[LayerNode] = []
     names.reserve(call.layer.name for call in calls.values())
     weight_owners: dict[Any, str] = {}

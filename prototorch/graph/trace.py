@@ -336,10 +336,12 @@ def trace(
         if preparation is not None and node.name == preparation.name:
             value = preparation.record(result, value)
         result.values[node.name] = value
+    producers = {top: layer_node.layer for layer_node in net.nodes for top in layer_node.tops}
     for layer_node in net.nodes:
         if any(b not in result.values for b in layer_node.bottoms):
             continue  # follows from a mistake that is already noted
         try:
+            _check_permuted_sequence(layer_node, producers)
             trace_node(result, layer_node)
         except ModelError as exc:
             if report is None:
@@ -351,6 +353,24 @@ def trace(
     if compute_dtype is not None:
         _outputs_to_float32(net, result)
     return result
+
+
+def _check_permuted_sequence(node: LayerNode, producers: Mapping[str, Layer]) -> None:
+    """Raise ShapeError for a layer over sequences behind a Permute that has moved the channels to the front for it, as
+    texts of format 1 needed it."""
+    layer, before = node.layer, producers.get(node.bottoms[0]) if node.bottoms else None
+    if not isinstance(layer, MapLayer) or getattr(layer, "rank", 0) != 1 or layer.data_format is not None:
+        return
+    from prototorch.layers.reshape import Permute
+
+    if isinstance(before, Permute) and list(before.dims) == [2, 1]:
+        name = type(layer).__name__
+        raise ShapeError(
+            "it reads [steps, channels] unless data_format says otherwise, and the Permute { dims: [2, 1] } before it "
+            f"gives [channels, steps], as {name} read it in earlier versions. Leave the Permute out: {name} {{ ... }} "
+            f"reads a sequence as it is; or keep it, and write {name} {{ ...  data_format: channels_first }}, which "
+            "means what it meant (data_format: channels_last where the Permute is part of the net)"
+        )
 
 
 def _outputs_to_float32(net: Net, result: Trace) -> None:

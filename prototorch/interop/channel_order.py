@@ -6,44 +6,29 @@ The axis of layers that have one is stated. Weights and names of outputs are tho
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
-from prototorch.errors import ModelError, ModelWarning
+from prototorch.graph.channel_axes import stated_node, value_ranks
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.trace import trace
 from prototorch.layers import Permute
 from prototorch.layers.channels import ChannelAxisLayer, MapLayer
-from prototorch.spec import Spec
 
 __all__ = ["channels_first_net"]
 
-_OPEN_SIZE = 224  # stands for a size that only the data tell
 
-
-def channels_first_net(net: Net) -> Net:
-    """The net itself where there is nothing to do, or where its shapes are not known."""
+def channels_first_net(net: Net, keeps_sequences: bool = False) -> Net:
+    """The net itself where there is nothing to do, or where its shapes are not known. keeps_sequences: whether layers
+    over sequences (1D) stay as they are."""
     if not any(isinstance(node.layer, ChannelAxisLayer) for node in net.nodes):
         return net
-    ranks = _ranks(net)
-    return net if ranks is None else _Rewriting(net, ranks).net()
-
-
-def _ranks(net: Net) -> Mapping[str, int] | None:
-    """The number of axes of each value, the batch's included; None where the net cannot be traced."""
-    specs = {i.name: Spec((1, *(n or _OPEN_SIZE for n in i.shape)), i.dtype) for i in net.inputs}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ModelWarning)
-            return {name: value.ndim for name, value in trace(net, specs, training=False).values.items()}
-    except ModelError:
-        return None
+    ranks = value_ranks(net)
+    return net if ranks is None else _Rewriting(net, ranks, keeps_sequences).net()
 
 
 class _Rewriting:
-    def __init__(self, net: Net, ranks: Mapping[str, int]):
-        self.old, self.ranks = net, ranks
+    def __init__(self, net: Net, ranks: Mapping[str, int], keeps_sequences: bool):
+        self.old, self.ranks, self.keeps_sequences = net, ranks, keeps_sequences
         self.nodes: list[LayerNode] = []
         self.first: dict[str, str] = {}  # a value with its channels last -> the same with its channels first
         self.names = {node.name for node in net.nodes} | {top for node in net.nodes for top in node.tops}
@@ -60,11 +45,15 @@ class _Rewriting:
         layer = node.layer
         if isinstance(layer, MapLayer):
             ndim = self.ranks[node.bottoms[0]]
+            rank = layer.map_rank(ndim)
+            has_no_batch = layer.axes_before_channels == 0  # no Permute moves the axis of the batch
+            if (self.keeps_sequences and rank == 1) or has_no_batch:
+                self.nodes.append(stated_node(node, self.ranks))
+                return
             plain = layer.replace(data_format="channels_first")
             if not layer.has_channels_last(ndim - 1):
                 self.nodes.append(replace(node, layer=plain))
                 return
-            rank = layer.map_rank(ndim)
             bottoms = tuple(self._with_channels_first(name, rank) for name in node.bottoms)
             inner = tuple(
                 self._unused(f"{top}_channels_first") if self._is_map(top, rank) else top for top in node.tops
@@ -77,8 +66,7 @@ class _Rewriting:
                     self._permute(f"{top}_channels_last", name, top, dims)
                     self.first[top] = name
         elif isinstance(layer, ChannelAxisLayer) and "axis" in type(layer).specs():
-            axis = layer.channel_axis(self.ranks[node.bottoms[0]])
-            self.nodes.append(replace(node, layer=layer.replace(axis=axis, data_format=None)))
+            self.nodes.append(stated_node(node, self.ranks))
         else:
             self.nodes.append(node)
 

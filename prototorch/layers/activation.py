@@ -211,6 +211,7 @@ class Softmax(ActivationLayer):
     Elements that a mask of this axis leaves out get 0.
     """
 
+    channel_axis_note = "its field `axis` says it: the last one, as in Keras"
     bounds = (0.0, 1.0)
     elementwise = False
     keeps_positions = False
@@ -231,6 +232,7 @@ class Softmax(ActivationLayer):
 class LogSoftmax(ActivationLayer):
     """log(softmax(x)) along an axis, without overflow (Keras)."""
 
+    channel_axis_note = "its field `axis` says it: the last one, as in Keras"
     bounds = (-inf, 0.0)
     elementwise = False
     keeps_positions = False

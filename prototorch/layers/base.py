@@ -6,7 +6,7 @@ own output shape: those follow from the ops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
@@ -51,6 +51,9 @@ class Layer(Block, family="layer"):
     consumes_features: ClassVar[bool] = False
     #: whether it is over images, [batch, channels, rows, columns], and has no `rank`
     over_images: ClassVar[bool] = False
+    #: of a layer that names or implies an axis of features, channels or classes, and does not follow ``data_format``:
+    #: which axis it is, and why; "" for one that follows (`channels.ChannelAxisLayer`) or treats all elements alike
+    channel_axis_note: ClassVar[str] = ""
     #: whether inputs of any scale are brought to a common one
     normalizes: ClassVar[bool] = False
     #: whether each element of an output is one of an input, in training as well, so that zeros stay zeros
@@ -142,12 +145,19 @@ class Layer(Block, family="layer"):
 
     def with_data_format(self, data_format: Literal["channels_first", "channels_last"]) -> Self:
         """A copy in which this, and the layers inside, have this ``data_format`` where they state none."""
+        return self._with_inner_layers(lambda layer: layer.with_data_format(data_format))
+
+    def without_data_format(self, data_format: Literal["channels_first", "channels_last"]) -> Self:
+        """A copy in which this, and the layers inside, do not state this ``data_format``."""
+        return self._with_inner_layers(lambda layer: layer.without_data_format(data_format))
+
+    def _with_inner_layers(self, change: Callable[[Layer], Layer]) -> Self:
         changes: dict[str, Any] = {}
         for name, value in self.field_values().items():
             if isinstance(value, Layer):
-                changes[name] = value.with_data_format(data_format)
+                changes[name] = change(value)
             elif isinstance(value, tuple) and value and all(isinstance(v, Layer) for v in value):
-                changes[name] = tuple(v.with_data_format(data_format) for v in value)
+                changes[name] = tuple(map(change, value))
         changes = {name: value for name, value in changes.items() if value != getattr(self, name)}
         return self.replace(**changes) if changes else self
 

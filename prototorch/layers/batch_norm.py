@@ -18,6 +18,7 @@ class BatchNormalization(ChannelAxisLayer, AffineNormLayer):
     """Each channel brought to mean 0 and variance 1 over the batch, then scaled and shifted (Keras).
 
     Input [batch, ..., channels, ...], output the same shape; gamma, beta, moving_mean and moving_variance [channels].
+    By default the channels are the last axis of tables and sequences, and that behind the batch of images and volumes.
     In training the batch's own mean and (biased) variance are used, and the moving ones become
     ``moving * momentum + batch's * (1 - momentum)``; otherwise, and where the layer is frozen (``trainable: false``,
     ``freeze``), the moving ones are used. Elements that a mask leaves out do not count in the batch's moments.
@@ -54,7 +55,7 @@ class BatchNormalization(ChannelAxisLayer, AffineNormLayer):
     examples = [
         example("BatchNormalization { }", inputs=[(3, 4, 2)]),
         example("BatchNormalization { momentum: 0.9  epsilon: 1e-5 }", inputs=[(5,)]),
-        example("BatchNormalization { axis: -1  scale: false }", inputs=[(4, 3)]),
+        example("BatchNormalization { axis: 1  scale: false }", inputs=[(4, 3)]),
         example(
             "BatchNormalization { scale: false  momentum: 0.95  epsilon: 0.1  weighted_sums: true }", inputs=[(3, 2)]
         ),

@@ -22,6 +22,7 @@ class Bidirectional(Layer):
     0. The weights are those of the two layers, with ``forward_layer/`` and ``backward_layer/`` in front.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     keyword_only = ("backward_layer",)
     layer: Layer = field(children=True, doc="The recurrent layer; another like it goes the other way.")
     merge_mode: Literal["concat", "sum", "mul", "ave"] | None = field(

@@ -7,13 +7,14 @@ cancels what stands between two such layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from prototorch.layers.base import Layer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.layers.mask_shapes import transpose_with_mask
 from prototorch.schema import field
+from prototorch.text.syntax_tree import Field
 
 DataFormat = Literal["channels_first", "channels_last"]
 
@@ -22,8 +23,9 @@ _MAP_AXES = {1: "steps", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
 def default_data_format(sample_rank: int) -> DataFormat:
-    """Where the channels of samples of so many axes are if nothing is said: the axis behind the batch."""
-    return "channels_first"
+    """Where the channels of samples of so many axes are if nothing is said: last in tables and sequences, as Keras has
+    them, and behind the batch in images and volumes, as Caffe and PyTorch have them."""
+    return "channels_last" if sample_rank <= 2 else "channels_first"
 
 
 class ChannelAxisLayer(Layer, abstract=True):
@@ -32,8 +34,14 @@ class ChannelAxisLayer(Layer, abstract=True):
     keyword_only: ClassVar[tuple[str, ...]] = ("data_format",)
     data_format: DataFormat | None = field(
         default=None,
-        doc="The axis of the channels: behind the batch (the default), or the last.",
+        doc="The axis of the channels: behind the batch (the default for images and volumes), or the last (for tables "
+        "and sequences).",
     )
+
+    @classmethod
+    def format_1_fields(cls, fields: Sequence[Field]) -> Mapping[str, Any]:
+        """What fields say today that a text of format 1, which had the channels at axis 1, meant without them."""
+        return {"axis": 1} if "axis" in cls.specs() else {}
 
     def has_channels_last(self, sample_rank: int) -> bool:
         """Whether the channels are the last axis of samples of so many axes."""
@@ -45,9 +53,18 @@ class ChannelAxisLayer(Layer, abstract=True):
         axis: int | None = getattr(self, "axis", None)
         return axis if axis is not None else ndim - 1 if self.has_channels_last(ndim - 1) else 1
 
+    def reads_rank(self, sample_rank: int) -> bool:
+        """Whether the layer reads samples of so many axes."""
+        return True
+
     def with_data_format(self, data_format: DataFormat) -> Self:
         inner = super().with_data_format(data_format)
-        return inner if inner.data_format is not None else inner.replace(data_format=data_format)
+        is_stated = inner.data_format is not None or getattr(inner, "axis", None) is not None
+        return inner if is_stated else inner.replace(data_format=data_format)
+
+    def without_data_format(self, data_format: DataFormat) -> Self:
+        inner = super().without_data_format(data_format)
+        return inner.replace(data_format=None) if inner.data_format == data_format else inner
 
 
 def channel_axis_field(doc: str = "The axis of the channels") -> Any:
@@ -62,6 +79,11 @@ class MapLayer(ChannelAxisLayer, abstract=True):
     channels.
     """
 
+    @classmethod
+    def format_1_fields(cls, fields: Sequence[Field]) -> Mapping[str, Any]:
+        rank = getattr(cls, "rank", 2 if cls.over_images else None)
+        return {} if rank is not None and rank > 1 else {"data_format": "channels_first"}
+
     def map_rank(self, ndim: int) -> int:
         """The number of axes of the map in an input of so many axes."""
         rank: int | None = getattr(type(self), "rank", None)
@@ -73,7 +95,15 @@ class MapLayer(ChannelAxisLayer, abstract=True):
         return 1
 
     def has_channels_last(self, sample_rank: int) -> bool:
+        if self.data_format is None and getattr(self, "batch_axes", 1) != 1:
+            return False  # the field says that the channels are behind these axes
         return super().has_channels_last(self.map_rank(sample_rank + 1) + 1)
+
+    def channel_axis(self, ndim: int) -> int:
+        return ndim - 1 if self.has_channels_last(ndim - 1) else self.axes_before_channels
+
+    def reads_rank(self, sample_rank: int) -> bool:
+        return sample_rank == self.axes_before_channels + self.map_rank(sample_rank + 1)
 
     def describe_unusual_input(self, shape: Sequence[int]) -> list[str]:
         """A warning about samples of this shape that look like images with their channels last, where the layer has
@@ -92,7 +122,7 @@ class MapLayer(ChannelAxisLayer, abstract=True):
         if not inputs or not self.has_channels_last(inputs[0].ndim - 1):
             return self.call(ctx, *inputs)
         rank = self.map_rank(inputs[0].ndim)
-        if inputs[0].ndim != self.axes_before_channels + rank + 1:
+        if not self.reads_rank(inputs[0].ndim - 1):
             self._fail_rank(ctx, inputs[0], rank)
         result = self.call(ctx, *(self._channels_first(ctx, x, rank) for x in inputs))
         outputs = result if isinstance(result, tuple) else (result,)
@@ -117,6 +147,25 @@ class MapLayer(ChannelAxisLayer, abstract=True):
         if rank < 1 or axis < min(self.axes_before_channels, 1):
             return y
         return transpose_with_mask(ctx, y, (*range(axis), *range(axis + 1, y.ndim), axis))
+
+
+def with_channels_first(layer: Layer, ndim: int) -> Layer:
+    """A layer of a system that has the channels behind the batch, for an input of so many axes: it says so where they
+    would be elsewhere; layers inside it always do."""
+    if isinstance(layer, MapLayer):
+        return layer.with_data_format("channels_first") if layer.has_channels_last(ndim - 1) else layer
+    if isinstance(layer, ChannelAxisLayer):
+        return layer if layer.channel_axis(ndim) % ndim == 1 else layer.with_data_format("channels_first")
+    return layer.with_data_format("channels_first")
+
+
+def without_default_axis(layer: Layer, ndim: int) -> Layer:
+    """The layer without its field ``axis`` where that says what holds for an input of so many axes anyway."""
+    axis = getattr(layer, "axis", None)
+    if not isinstance(layer, ChannelAxisLayer) or axis is None:
+        return layer
+    plain = layer.replace(axis=None)
+    return plain if plain.channel_axis(ndim) % ndim == axis % ndim else layer
 
 
 def axis_in_map(axis: int, ndim: int) -> int:

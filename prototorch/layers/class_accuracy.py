@@ -23,6 +23,7 @@ class ClassAccuracy(Layer):
     ``per_class`` also [classes], the accuracy of the positions of each class. It has no derivative.
     """
 
+    channel_axis_note = "its field `axis` says where the classes are: axis 1, as in Caffe"
     inputs = 2
     top_k: int = field(default=1, min=0, doc="How many of the largest scores count.")
     axis: int = field(default=1, doc="The axis of the classes, the batch dimension being 0.")

@@ -22,6 +22,7 @@ class ColorChannels(MapLayer):
     nets that were trained on images of OpenCV (Caffe's).
     """
 
+    over_images = True
     keeps_bounds = True
     channels: Literal[1, 3] = field(default=3, doc="Number of output channels.")
     order: Literal["rgb", "bgr"] = field(default="rgb", doc="Order of the output's channels; the input's is rgb.")

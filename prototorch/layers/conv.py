@@ -58,9 +58,9 @@ class _ConvLayer(MapLayer, WeightedLayer):
 
 
 class Conv1D(_ConvLayer):
-    """Convolution (cross-correlation) over one dimension (Keras, channels first).
+    """Convolution (cross-correlation) over one dimension (Keras).
 
-    Input [batch, channels, steps], output [batch, filters, new steps]; kernel
+    Input [batch, steps, channels], output [batch, new steps, filters]; kernel
     [filters, channels / groups, kernel_size], bias [filters].
     """
 
@@ -73,10 +73,10 @@ class Conv1D(_ConvLayer):
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
-        example("Conv1D { filters: 4  kernel_size: 3 }", inputs=[(2, 7)]),
-        example("Conv1D { filters: 2  kernel_size: 3  data_format: channels_last }", inputs=[(7, 2)]),
-        example("Conv1D { filters: 3  kernel_size: 2  dilation_rate: 3  padding: causal }", inputs=[(1, 5)]),
-        example("Conv1D { filters: 2  kernel_size: 4  strides: 3  padding: [2, 0]  use_bias: false }", inputs=[(3, 8)]),
+        example("Conv1D { filters: 4  kernel_size: 3 }", inputs=[(7, 2)]),
+        example("Conv1D { filters: 2  kernel_size: 3  data_format: channels_first }", inputs=[(2, 7)]),
+        example("Conv1D { filters: 3  kernel_size: 2  dilation_rate: 3  padding: causal }", inputs=[(5, 1)]),
+        example("Conv1D { filters: 2  kernel_size: 4  strides: 3  padding: [2, 0]  use_bias: false }", inputs=[(8, 3)]),
     ]
 
 

@@ -139,9 +139,9 @@ class _ConvLSTM(MapLayer, RecurrentWeights):
 
 
 class ConvLSTM1D(_ConvLSTM):
-    """Convolutional LSTM over sequences of rows (Shi et al., 2015; Keras, channels first).
+    """Convolutional LSTM over sequences of rows (Shi et al., 2015; Keras).
 
-    Input [batch, time, channels, steps], output [batch, filters, new steps], or [batch, time, filters, new steps] with
+    Input [batch, time, steps, channels], output [batch, new steps, filters], or [batch, time, new steps, filters] with
     ``return_sequences``; further inputs and, with ``return_state``, outputs are h and c. Weights: ``kernel``
     [4 filters, channels, kernel_size], ``recurrent_kernel`` [4 filters, filters, kernel_size], ``bias`` [4 filters],
     gates in the order i, f, c, o. The state's convolution keeps its size. At most 10,000 steps.
@@ -156,9 +156,9 @@ class ConvLSTM1D(_ConvLSTM):
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
-        example("ConvLSTM1D { filters: 2  kernel_size: 3  padding: same }", inputs=[(3, 2, 4)]),
+        example("ConvLSTM1D { filters: 2  kernel_size: 3  padding: same }", inputs=[(3, 4, 2)]),
         example("ConvLSTM1D { filters: 2  kernel_size: 2  strides: 2  return_sequences: true  go_backwards: true }",
-                inputs=[(3, 1, 5)], mask=(2, 0, 3)),
+                inputs=[(3, 5, 1)], mask=(2, 0, 3)),
     ]  # fmt: skip
 
 

@@ -96,9 +96,9 @@ def _output_padding_field(rank: int) -> Any:
 
 
 class Conv1DTranspose(_ConvTransposeLayer):
-    """Transposed convolution over one dimension (Keras, channels first).
+    """Transposed convolution over one dimension (Keras).
 
-    Input [batch, channels, steps], output [batch, filters, new steps]; kernel
+    Input [batch, steps, channels], output [batch, new steps, filters]; kernel
     [channels, filters / groups, kernel_size], bias [filters]. New steps: steps * strides for "same"; for "valid" that
     and max(kernel - strides, 0); with explicit padding (steps - 1) * strides + kernel - padding on both sides
     + output_padding (PyTorch).
@@ -114,8 +114,8 @@ class Conv1DTranspose(_ConvTransposeLayer):
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
-        example("Conv1DTranspose { filters: 2  kernel_size: 3  strides: 2 }", inputs=[(3, 4)]),
-        example("Conv1DTranspose { filters: 1  kernel_size: 2  strides: 3  padding: same }", inputs=[(2, 3)]),
+        example("Conv1DTranspose { filters: 2  kernel_size: 3  strides: 2 }", inputs=[(4, 3)]),
+        example("Conv1DTranspose { filters: 1  kernel_size: 2  strides: 3  padding: same }", inputs=[(3, 2)]),
     ]
 
 

@@ -17,6 +17,7 @@ class CropLike(Layer):
     one's from there on. The second input's elements do not count. Raises ShapeError where the crop is not inside.
     """
 
+    channel_axis_note = "its field `axis` says it: all axes from 2 on, as in Caffe"
     inputs = 2
     keeps_bounds = True
     axis: int = field(default=2, doc="The first axis that is cropped, the batch dimension being 0.")

@@ -31,6 +31,7 @@ _FLOOR_DOC = (
 
 
 class _SoftmaxLoss(Layer):
+    channel_axis_note = "its field `axis` says where the classes are: axis 1, as in Caffe"
     axis: int = field(default=1, doc="The axis of the classes, the batch dimension being 0.")
     ignore_class: int | None = field(
         default=None, min=-(1 << 31), max=(1 << 31) - 1, doc="A label whose positions do not count."
@@ -126,6 +127,7 @@ class MultinomialLogisticLoss(Layer):
     [batch, 1, ...]. Output: a scalar []. A label that is no class gives NaN.
     """
 
+    channel_axis_note = "all elements of a sample are the classes, as in Caffe"
     inputs = 2
     min_probability: float = field(
         default=0.0,

@@ -20,6 +20,7 @@ class Dense(Layer):
     Input [batch, ..., n], output [batch, ..., units]; kernel [n, units].
     """
 
+    channel_axis_note = "the features are the last axis, as in Keras"
     bias_axis = -1
     keyword_only = ("kernel_constraint", "bias_constraint")
     foreign_names = dict.fromkeys(("InnerProduct", "FullyConnected", "FC", "Affine"), "Dense")

@@ -17,6 +17,7 @@ class Dot(MergeLayer):
     [batch, 1] for two vectors. Axes count the batch dimension.
     """
 
+    channel_axis_note = "its field `axes` says it"
     inputs = 2
     mask_policy = "end"
     consumes_features = True

@@ -66,12 +66,12 @@ class _SpatialDropout(MapLayer, RandomLayer):
 
 
 class SpatialDropout1D(_SpatialDropout):
-    """`Dropout` of whole channels (Keras, channels first). Input and output [batch, channels, steps]."""
+    """`Dropout` of whole channels (Keras). Input and output [batch, steps, channels]."""
 
     rank = 1
     examples = [
-        example("SpatialDropout1D { rate: 0.5 }", inputs=[(6, 3)]),
-        example("SpatialDropout1D { rate: 0.1 }", inputs=[(9, 1)]),
+        example("SpatialDropout1D { rate: 0.5 }", inputs=[(3, 6)]),
+        example("SpatialDropout1D { rate: 0.1 }", inputs=[(1, 9)]),
     ]
 
 

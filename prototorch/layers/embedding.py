@@ -24,6 +24,7 @@ class Embedding(Layer):
     layer gives a vector of NaN.
     """
 
+    channel_axis_note = "the vectors are a new last axis, as in Keras"
     consumes_features = True
 
     foreign_names = {"Embed": "Embedding"}
@@ -69,6 +70,7 @@ class PositionEmbedding(Layer):
     KerasHub's layer of this name gives the vectors alone; here, in a chain of layers, they are added.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     sequence_length: int = field(min=1, doc="The largest number of steps.")
     initializer: Initializer = field(default="glorot_uniform", doc="Initializer of the vectors.")
 
@@ -95,6 +97,7 @@ class SinePositionEncoding(Layer):
     where w is max_wavelength. KerasHub's layer of this name gives the vectors alone.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     max_wavelength: float = field(default=10000.0, above=0, doc="The largest wavelength, in steps (over 2 pi).")
 
     mask_policy = "keep"

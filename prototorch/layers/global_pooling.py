@@ -33,14 +33,14 @@ class _GlobalAverage(_GlobalPooling):
 
 
 class GlobalMaxPooling1D(_GlobalMax):
-    """The largest of each channel (Keras). Input [batch, channels, steps], output [batch, channels]."""
+    """The largest of each channel (Keras). Input [batch, steps, channels], output [batch, channels]."""
 
     positional = ()
     rank = 1
     aliases = ("GlobalMaxPool1D",)
     examples = [
-        example("GlobalMaxPooling1D { }", inputs=[(3, 5)]),
-        example("GlobalMaxPooling1D { keepdims: true }", inputs=[(2, 1)]),
+        example("GlobalMaxPooling1D { }", inputs=[(5, 3)]),
+        example("GlobalMaxPooling1D { keepdims: true }", inputs=[(1, 2)]),
     ]
 
 
@@ -71,10 +71,9 @@ class GlobalMaxPooling3D(_GlobalMax):
 
 
 class GlobalAveragePooling1D(_GlobalAverage):
-    """The mean of each channel (Keras). Input [batch, channels, steps], output [batch, channels].
+    """The mean of each channel (Keras). Input [batch, steps, channels], output [batch, channels].
 
-    A sequence [steps, features] goes through ``Permute { dims: [2, 1] }`` first. Steps that its mask leaves out do not
-    count in the mean; where none counts, the mean is 0.
+    Steps that its mask leaves out do not count in the mean; where none counts, the mean is 0.
     """
 
     positional = ()
@@ -82,8 +81,8 @@ class GlobalAveragePooling1D(_GlobalAverage):
     mask_policy = "use"
     aliases = ("GlobalAvgPool1D",)
     examples = [
-        example("GlobalAveragePooling1D { }", inputs=[(3, 5)]),
-        example("GlobalAveragePooling1D { keepdims: true }", inputs=[(2, 1)]),
+        example("GlobalAveragePooling1D { }", inputs=[(5, 3)]),
+        example("GlobalAveragePooling1D { keepdims: true }", inputs=[(1, 2)]),
     ]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -94,8 +93,7 @@ class GlobalAveragePooling1D(_GlobalAverage):
         if mask.ndim < 3:
             ctx.warn(
                 f"its input {list(x.shape[1:])} has a mask of its {x.shape[1]} channels, and the mean is over its "
-                f"{x.shape[2]} steps: every step counts; Permute {{ dims: [2, 1] }} moves the "
-                "steps to the end"
+                f"{x.shape[2]} steps: every step counts; with data_format: channels_last the mask is of the steps"
             )
             return super().call(ctx, x)
         count = ops.sum(ops.cast(mask, dtype=x.dtype), axis=axes, keepdims=self.keepdims)

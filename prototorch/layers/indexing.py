@@ -18,6 +18,7 @@ class Slice(Layer):
     step the elements come in reverse order.
     """
 
+    channel_axis_note = "its field `axes` says it"
     moves_elements = True
     keeps_bounds = True
     axes: list[int] = field(default=1, min=1, doc="The axes, the batch dimension being 0.")
@@ -54,6 +55,7 @@ class Take(Layer):
     Input [batch, ...], output with as many elements along the axis as there are indices.
     """
 
+    channel_axis_note = "its field `axis` says it"
     moves_elements = True
     keeps_bounds = True
     indices: list[int] = field(doc="The positions, negative ones from the end; one may occur several times.")
@@ -78,6 +80,7 @@ class TakeAlongAxis(Layer):
     Inputs [batch, ...] and integers of the same shape but along the axis; output of the integers' shape.
     """
 
+    channel_axis_note = "its field `axis` says it"
     inputs = 2
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [
@@ -110,6 +113,7 @@ class TakeSamples(Layer):
     gives NaN.
     """
 
+    channel_axis_note = "it takes whole samples"
     inputs = 2
     examples = [
         example(
@@ -132,6 +136,7 @@ class Split(Layer):
     Input [batch, ...]; output i has ``sizes[i]`` elements along the axis. ``axis: 0`` splits the samples.
     """
 
+    channel_axis_note = "its field `axis` says it"
     moves_elements = True
     keeps_bounds = True
     sizes: list[int] = field(min=1, doc="The sizes of the parts, which add up to that of the axis.")

@@ -32,6 +32,7 @@ class Interpolate(Layer):
     Integers become float32.
     """
 
+    channel_axis_note = "its field `axes` says it"
     sizes: list[int] = field(min=1, doc="The sizes of the axes in the output.")
     axes: list[int] = field(default=(2, 3), min=1, doc="The axes, the batch dimension being 0.")
     method: Literal["nearest", "linear", "cubic"] = field(default="linear", doc="Interpolation between elements.")

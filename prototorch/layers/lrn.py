@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar, Literal
 
@@ -9,6 +10,7 @@ from prototorch import ops
 from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
+from prototorch.text.syntax_tree import Field
 
 
 class LRN(MapLayer):
@@ -19,6 +21,7 @@ class LRN(MapLayer):
     spatial dimension. Input [batch, channels, ...], output the same shape. What is beyond the ends counts as 0.
     """
 
+    channel_axis_note = "axis 1 whatever the rank, as in Caffe and PyTorch, unless `data_format` says the last"
     follows_layer = True
     foreign_names = {"LocalResponseNorm": "LRN"}
     foreign_fields = {"local_size": "size"}
@@ -39,6 +42,10 @@ class LRN(MapLayer):
         example("LRN { size: 3  alpha: 1e-4  beta: 0.5  k: 2 }", inputs=[(2, 4)]),
         example("LRN { size: 3  region: within_channel }", inputs=[(2, 4, 3)]),
     ]
+
+    @classmethod
+    def format_1_fields(cls, fields: Sequence[Field]) -> Mapping[str, Any]:
+        return {}
 
     def has_channels_last(self, sample_rank: int) -> bool:
         return self.data_format == "channels_last"

@@ -21,6 +21,7 @@ class HingeLoss(Layer):
     [batch, 1, ...]; t is 1 for that class and -1 for the others (one against all). Output: a scalar [].
     """
 
+    channel_axis_note = "all elements of a sample are the classes, as in Caffe"
     inputs = 2
     norm: Literal["l1", "l2"] = field(default="l1", doc="l1: the sum of the margins; l2: of their squares.")
     examples = [

@@ -17,6 +17,7 @@ class Masking(Layer):
     behind it leave the masked steps out.
     """
 
+    channel_axis_note = "the features are the last axis, as in Keras"
     mask_policy = "use"
     keeps_bounds = True
 

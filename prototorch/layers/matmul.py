@@ -17,6 +17,7 @@ class MatMul(Layer):
     repeated.
     """
 
+    channel_axis_note = "it multiplies along the last axes, as ONNX and NumPy do"
     symbolic_function = "matmul"
     inputs = 2
     transpose_b: bool = field(default=False, doc="Whether the second input holds [..., n, k].")

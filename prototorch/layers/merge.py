@@ -43,7 +43,12 @@ _SHAPE_HINTS = {
 
 
 def check_shapes(
-    ctx: Context, inputs: tuple[ArrayValue, ...], rule: str, axis: int | None = None, repeats_ones: bool = False
+    ctx: Context,
+    inputs: tuple[ArrayValue, ...],
+    rule: str,
+    axis: int | None = None,
+    repeats_ones: bool = False,
+    has_channels_last: bool = False,
 ) -> None:
     """Fail, in the terms of the layer's inputs, where their shapes differ; but along ``axis``, and at sizes of 1."""
     if len({x.ndim for x in inputs}) > 1:
@@ -52,14 +57,15 @@ def check_shapes(
     for n in range(1, inputs[0].ndim):
         sizes = dict.fromkeys(x.shape[n] for x in inputs)
         if n != axis and len(sizes) > 1 and not (repeats_ones and len(sizes.keys() - {1}) < 2):
-            name = name_dimension(n, inputs[0].ndim)
+            name = name_dimension(n, inputs[0].ndim, has_channels_last)
             verb = "are" if name in _SHAPE_HINTS else "is"
             ctx.fail(f"its inputs {rule}; {name} {verb} {' and '.join(map(str, sizes))}{_SHAPE_HINTS.get(name, '')}")
 
 
-def name_dimension(axis: int, ndim: int) -> str:
+def name_dimension(axis: int, ndim: int, has_channels_last: bool = False) -> str:
     """What a reader calls an axis: of images channels, rows and columns. The batch dimension is 0."""
-    names = {2: ("features",), 4: ("channels", "rows", "columns")}
+    image_axes = ("rows", "columns", "channels") if has_channels_last else ("channels", "rows", "columns")
+    names = {2: ("features",), 4: image_axes}
     return "the " + names[ndim][axis - 1] if 1 <= axis < ndim and ndim in names else f"dimension {axis}"
 
 
@@ -196,9 +202,10 @@ class Minimum(_Extremum):
 class Concatenate(ChannelAxisLayer, MergeLayer):
     """The inputs one after the other along an axis (Keras).
 
-    Inputs [batch, ...] that differ along that axis only. The default is the axis of the channels. Axes count the batch
-    dimension, so 1 is the first of a shape in a text and -1 the last. ``axis: 0`` joins the samples of the inputs,
-    which may then be of different numbers.
+    Inputs [batch, ...] that differ along that axis only. The default is the axis of the channels: the last of tables
+    and sequences, that behind the batch of images and volumes. Axes count the batch dimension, so 1 is the first of a
+    shape in a text and -1 the last. ``axis: 0`` joins the samples of the inputs, which may then be of different
+    numbers.
     """
 
     block_word = "concat"
@@ -206,7 +213,8 @@ class Concatenate(ChannelAxisLayer, MergeLayer):
     aliases = ("Concat",)
     axis: int | None = channel_axis_field("The axis")
     examples = [
-        example("Concatenate { }", inputs=[(2, 3), (1, 3)]),
+        example("Concatenate { }", inputs=[(3, 2), (3, 1)]),
+        example("Concatenate { data_format: channels_first }", inputs=[(2, 3), (1, 3)]),
         example("Concatenate { axis: -1 }", inputs=[(2, 1, 3), (2, 1, 1), (2, 1, 2)]),
         example("Concatenate { axis: 0 }", inputs=[(2, 3), (2, 3)], batch_axis=False, batched=False),
     ]
@@ -217,8 +225,9 @@ class Concatenate(ChannelAxisLayer, MergeLayer):
             ctx.fail(f"axis {stated} is the batch dimension; write axis: 0 to join the samples of its inputs")
         axis = stated + inputs[0].ndim if stated < 0 else stated
         if 0 <= axis < inputs[0].ndim:
-            rule = f"are joined along {name_dimension(axis, inputs[0].ndim)}, all else must be equal"
-            check_shapes(ctx, inputs, rule, axis)
+            is_last = self.has_channels_last(inputs[0].ndim - 1)
+            rule = f"are joined along {name_dimension(axis, inputs[0].ndim, is_last)}, all else must be equal"
+            check_shapes(ctx, inputs, rule, axis, has_channels_last=is_last)
         y = ops.concat(*inputs, axis=stated)
         ctx.set_mask(y, self._concat_masks(ctx, inputs, stated % y.ndim))
         return y

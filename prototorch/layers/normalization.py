@@ -20,6 +20,7 @@ class LayerNormalization(AffineNormLayer):
     features of a sequence [steps, features].
     """
 
+    channel_axis_note = "its field `axis` says it: the last one, as in Keras"
     block_word = "norm"
     foreign_names = {"LayerNorm": "LayerNormalization"}
 
@@ -40,8 +41,9 @@ class LayerNormalization(AffineNormLayer):
 class GroupNormalization(ChannelAxisLayer, AffineNormLayer):
     """The channels of each sample in groups, each group brought to mean 0 and variance 1 (Wu and He, 2018; Keras).
 
-    Input and output [batch, channels, ...]; gamma and beta [channels]. ``groups: -1`` puts each channel in a group of
-    its own (instance normalization), ``groups: 1`` all in one.
+    Input and output [batch, ..., channels] of tables and sequences, [batch, channels, ...] of images and volumes; gamma
+    and beta [channels]. ``groups: -1`` puts each channel in a group of its own (instance normalization), ``groups: 1``
+    all in one.
     """
 
     block_word = "norm"
@@ -51,9 +53,10 @@ class GroupNormalization(ChannelAxisLayer, AffineNormLayer):
     groups: int = field(default=32, min=-1, doc="The number of groups; -1 for as many as channels.")
     axis: int | None = channel_axis_field()
     examples = [
-        example("GroupNormalization { groups: 2 }", inputs=[(4, 3)]),
+        example("GroupNormalization { groups: 2 }", inputs=[(3, 4)]),
         example("GroupNormalization { groups: -1  epsilon: 1e-5 }", inputs=[(2, 2, 3)]),
         example("GroupNormalization { groups: 1  axis: -1  scale: false }", inputs=[(2, 3)]),
+        example("GroupNormalization { groups: 2  data_format: channels_first }", inputs=[(4, 3)]),
     ]
 
     def check(self) -> None:
@@ -82,6 +85,7 @@ class RMSNormalization(Layer):
     Input and output [batch, ...]; scale has the shape of those axes. The default is the last axis.
     """
 
+    channel_axis_note = "its field `axis` says it: the last one, as in Keras"
     normalizes = True
     foreign_names = {"RMSNorm": "RMSNormalization"}
 
@@ -106,6 +110,7 @@ class MeanVarianceNormalization(Layer):
     axes but the batch's each sample. Epsilon is added to the standard deviation, not to the variance.
     """
 
+    channel_axis_note = "its field `axis` says it"
     normalizes = True
     axis: list[int] = field(doc="The axis or axes, the batch dimension being 0; with 0 over the samples, too.")
     normalize_variance: bool = field(default=True, doc="Whether to divide by the standard deviation.")

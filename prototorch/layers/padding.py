@@ -32,12 +32,12 @@ class _ZeroPadding(MapLayer):
 
 
 class ZeroPadding1D(_ZeroPadding):
-    """Zeros before and after (Keras, channels first). Input [batch, channels, steps]."""
+    """Zeros before and after (Keras). Input [batch, steps, channels]."""
 
     rank = 1
     padding: Pads = _padding_field(1)
     examples = [
-        example("ZeroPadding1D { }", inputs=[(2, 3)]),
+        example("ZeroPadding1D { }", inputs=[(3, 2)]),
         example("ZeroPadding1D { padding: [0, 2] }", inputs=[(1, 1)]),
     ]
 
@@ -81,13 +81,13 @@ class _Cropping(MapLayer):
 
 
 class Cropping1D(_Cropping):
-    """Steps cut off at both ends (Keras, channels first). Input [batch, channels, steps]."""
+    """Steps cut off at both ends (Keras). Input [batch, steps, channels]."""
 
     rank = 1
     cropping: Pads = _cropping_field(1)
     examples = [
-        example("Cropping1D { }", inputs=[(2, 5)]),
-        example("Cropping1D { cropping: [0, 2] }", inputs=[(1, 3)]),
+        example("Cropping1D { }", inputs=[(5, 2)]),
+        example("Cropping1D { cropping: [0, 2] }", inputs=[(3, 1)]),
     ]
 
 

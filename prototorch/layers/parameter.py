@@ -21,6 +21,7 @@ class Parameter(Layer):
     is a constant. Integers are never trained.
     """
 
+    channel_axis_note = "its field `shape` says the axes"
     shape: tuple[int, ...] = field(type=Dims(unknown=False, min=0), doc="The shape of the weight, ``value``.")
     dtype: Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"] | None = field(
         default=None, doc="The type of its elements; the net's floating-point type if not given."

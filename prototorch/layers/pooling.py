@@ -131,9 +131,9 @@ class _AveragePooling(PoolingLayer):
 
 
 class MaxPooling1D(_MaxPooling):
-    """The largest of each window over one dimension (Keras, channels first).
+    """The largest of each window over one dimension (Keras).
 
-    Input [batch, channels, steps], output [batch, channels, windows]; (steps + padding - pool_size) // strides + 1
+    Input [batch, steps, channels], output [batch, windows, channels]; (steps + padding - pool_size) // strides + 1
     windows, ceil(steps / strides) with "same". Padding is never the largest.
     """
 
@@ -143,8 +143,8 @@ class MaxPooling1D(_MaxPooling):
     strides: Sizes | None = strides_field(1, None)
     padding: str | Pads = padding_field(1)
     examples = [
-        example("MaxPooling1D { }", inputs=[(2, 6)]),
-        example("MaxPooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(1, 6)]),
+        example("MaxPooling1D { }", inputs=[(6, 2)]),
+        example("MaxPooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(6, 1)]),
     ]
 
 
@@ -186,9 +186,9 @@ class MaxPooling3D(_MaxPooling):
 
 
 class AveragePooling1D(_AveragePooling):
-    """The mean of each window over one dimension (Keras, channels first).
+    """The mean of each window over one dimension (Keras).
 
-    Input [batch, channels, steps], output [batch, channels, windows]; sizes as those of MaxPooling1D. The padding of
+    Input [batch, steps, channels], output [batch, windows, channels]; sizes as those of MaxPooling1D. The padding of
     "same" never counts.
     """
 
@@ -198,8 +198,8 @@ class AveragePooling1D(_AveragePooling):
     strides: Sizes | None = strides_field(1, None)
     padding: str | Pads = padding_field(1)
     examples = [
-        example("AveragePooling1D { }", inputs=[(2, 6)]),
-        example("AveragePooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(1, 6)]),
+        example("AveragePooling1D { }", inputs=[(6, 2)]),
+        example("AveragePooling1D { pool_size: 3  strides: 2  padding: same }", inputs=[(6, 1)]),
     ]
 
 

@@ -34,6 +34,7 @@ class ProjectedAttention(Layer, abstract=True):
     Initializers that scale with the connections count all heads together.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     inputs = (1, 4)
     mask_policy = "use"
     consumes_features: ClassVar[bool] = True

@@ -23,6 +23,7 @@ class SpatialPyramidPooling2D(MapLayer, RandomLayer):
     largest. Raises ShapeError where the image is so small that a window would be all padding.
     """
 
+    over_images = True
     keeps_bounds = True
     is_identity_outside_training = False
     levels: int = field(min=1, max=16, doc="Number of levels.")

@@ -21,6 +21,7 @@ class RecurrentLayer(GatedUnit, abstract=True):
     With ``go_backwards`` the last step comes first, in the output too.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     return_sequences: bool = field(
         default=False, doc="Whether to give the output of every step, not of the last alone."
     )

@@ -20,6 +20,7 @@ class RecurrentCell(Layer, abstract=True):
     your own defines `state_shapes` and `call`.
     """
 
+    channel_axis_note = "it reads one step [batch, features], as in Keras"
     inputs: ClassVar[int | tuple[int, int | None]] = (1, None)
 
     def state_shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -24,6 +24,7 @@ def sample_axis(ctx: Context, x: ArrayValue, axis: int, allows_batch: bool = Fal
 
 
 class _Reduction(Layer):
+    channel_axis_note = "its field `axis` says it"
     function: ClassVar[Any]
     axis: list[int] | None = field(
         default=None,
@@ -110,6 +111,7 @@ class ArgMax(Layer):
     Input [batch, ...], output without the axis, int64. It has no derivative.
     """
 
+    channel_axis_note = "its field `axis` says it"
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("ArgMax { }", inputs=[(2, 4)]), example("ArgMax { axis: 1 }", inputs=[(3, 2)])]
 
@@ -123,6 +125,7 @@ class ArgMin(Layer):
     Input [batch, ...], output without the axis, int64. It has no derivative.
     """
 
+    channel_axis_note = "its field `axis` says it"
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("ArgMin { }", inputs=[(2, 4)]), example("ArgMin { axis: 1 }", inputs=[(3, 2)])]
 
@@ -133,6 +136,7 @@ class ArgMin(Layer):
 class CumSum(Layer):
     """The running sum along an axis (keras.ops.cumsum). Input and output [batch, ...]."""
 
+    channel_axis_note = "its field `axis` says it"
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     exclusive: bool = field(default=False, doc="Whether an element is left out of its own sum.")
     reverse: bool = field(default=False, doc="Whether to sum from the end.")
@@ -152,6 +156,7 @@ class TopK(Layer):
     Input [batch, ..., n, ...], outputs of k elements along the axis: the elements, and their positions, int64.
     """
 
+    channel_axis_note = "its field `axis` says it"
     outputs = 2
     own_fields = frozenset({"axis", "ties"})
     k: int = field(min=1, doc="How many elements.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
 from prototorch.spec import FLOAT_DTYPES
+from prototorch.text.syntax_tree import Field, ListValue
 
 
 def as_float(x: ArrayValue) -> Any:
@@ -41,7 +42,8 @@ def _affine_bounds(low: float, high: float, scale: np.ndarray, offset: np.ndarra
 class Rescaling(ChannelAxisLayer):
     """``x * scale + offset`` (Keras). Input and output [batch, ...]; integers become float32.
 
-    A list has one value per channel.
+    A list has one value per channel; by default the channels are the last axis of tables and sequences, and that behind
+    the batch of images and volumes.
     """
 
     scale: list[float] = field(doc="The factor, one for all or one per channel.")
@@ -52,6 +54,11 @@ class Rescaling(ChannelAxisLayer):
         example("Rescaling { scale: [2, 3]  offset: [-1, 0.5] }", inputs=[(2, 2, 3)]),
         example("Rescaling { scale: 0.1  offset: 1 }", inputs=[(4,)], dtype="uint8"),
     ]
+
+    @classmethod
+    def format_1_fields(cls, fields: Sequence[Field]) -> Mapping[str, Any]:
+        has_lists = any(f.name in ("scale", "offset") and isinstance(f.value, ListValue) for f in fields)
+        return {"data_format": "channels_first"} if has_lists else {}
 
     def output_bounds(self, low: float, high: float) -> tuple[float, float]:
         return _affine_bounds(low, high, np.asarray(self.scale), np.asarray(self.offset))
@@ -65,7 +72,9 @@ class Rescaling(ChannelAxisLayer):
 class Normalization(ChannelAxisLayer):
     """``(x - mean) / sqrt(variance)`` with constants (Keras).
 
-    Input and output [batch, ...]; integers become float32. A standard deviation below 1e-7 counts as that.
+    Input and output [batch, ...]; integers become float32. Lists are along the channels by default, the last axis of
+    tables and sequences, and that behind the batch of images and volumes. A standard deviation below 1e-7 counts as
+    that.
     """
 
     positional = ()
@@ -76,7 +85,7 @@ class Normalization(ChannelAxisLayer):
     mask_policy = "keep"
     examples = [
         example("Normalization { mean: 0.5  variance: 0.25 }", inputs=[(2, 3)]),
-        example("Normalization { mean: [1, 2, 3]  variance: [1, 4, 0.5]  axis: -1 }", inputs=[(2, 3)]),
+        example("Normalization { mean: [1, 2, 3]  variance: [1, 4, 0.5] }", inputs=[(2, 3)]),
         example("Normalization { mean: [1, 2]  variance: 4  invert: true }", inputs=[(2, 2, 1)]),
     ]
 

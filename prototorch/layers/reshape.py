@@ -18,6 +18,10 @@ class Flatten(Layer):
     Input [batch, ...], output [batch, product of the rest].
     """
 
+    channel_axis_note = (
+        "the elements keep the order of the axes: rows, columns, channels of images with their channels "
+        "last, as in Keras; channels, rows, columns of others, as in Caffe and PyTorch"
+    )
     follows_layer = True
     moves_elements = True
     keeps_bounds = True
@@ -34,6 +38,7 @@ class Reshape(Layer):
     ``axis: 0`` none does, and the target shape begins with the number of samples.
     """
 
+    channel_axis_note = "the elements keep their order, `target_shape` says the axes"
     moves_elements = True
     keeps_bounds = True
     own_fields = frozenset({"axis"})
@@ -67,6 +72,7 @@ class Permute(Layer):
     Input [batch, n1, n2, ...], output [batch, n_dims[0], n_dims[1], ...]. A mask goes with its axis (Keras' ends here).
     """
 
+    channel_axis_note = "`dims` says the order of the axes"
     moves_elements = True
     mask_policy = "use"
     keeps_bounds = True
@@ -91,6 +97,7 @@ class Permute(Layer):
 class RepeatVector(Layer):
     """A vector, n times one below the other (Keras). Input [batch, features], output [batch, n, features]."""
 
+    channel_axis_note = "the steps are a new axis 1, as in Keras"
     keeps_bounds = True
     consumes_features = True
     n: int = field(min=1, doc="Number of repetitions.")

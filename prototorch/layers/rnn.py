@@ -54,6 +54,7 @@ class RNN(Layer):
     kernel; a cell of your own is recorded step by step, at most 10,000 steps.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     cell: tuple[Layer, ...] = field(children=True, doc="The cell; several are a stack.")
     return_sequences: bool = field(
         default=False, doc="Whether to give the output of every step, not of the last alone."

@@ -22,6 +22,7 @@ class RotaryEmbedding(Layer):
     ``interleaved``.
     """
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     max_wavelength: float = field(default=10000.0, above=0, doc="The largest wavelength, in steps (over 2 pi).")
     scaling_factor: float = field(default=1.0, above=0, doc="The number by which steps are divided, for longer inputs.")
     interleaved: bool = field(default=False, doc="Whether adjacent features are a pair (the paper), not the halves.")

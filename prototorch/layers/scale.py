@@ -16,6 +16,7 @@ from prototorch.schema import example, field
 class _AlongAxes(Layer):
     """An input combined with an array that has the shape of some of its axes: a weight, or a second input."""
 
+    channel_axis_note = "its fields `axis` and `num_axes` say it: axis 1, as in Caffe"
     inputs = (1, 2)
     mask_policy = "keep"
     array_name: ClassVar[str]

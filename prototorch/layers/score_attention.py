@@ -19,6 +19,7 @@ _MASKED_SCORE = -1e9  # of a key that is not seen, as in the attention ops
 class _ScoreAttention(Layer):
     """One body for both layers; they say what the score is."""
 
+    channel_axis_note = "it reads [batch, steps, features], as in Keras"
     inputs = (2, 3)
     mask_policy = "use"
     consumes_features = True

@@ -58,9 +58,9 @@ class _DepthwiseConv(MapLayer, BiasedLayer):
 
 
 class DepthwiseConv1D(_DepthwiseConv):
-    """A convolution of each channel by itself over one dimension (Keras, channels first).
+    """A convolution of each channel by itself over one dimension (Keras).
 
-    Input [batch, channels, steps], output [batch, channels * depth_multiplier, new steps]; kernel
+    Input [batch, steps, channels], output [batch, new steps, channels * depth_multiplier]; kernel
     [channels * depth_multiplier, 1, kernel_size]: output c * depth_multiplier + m is the m-th of channel c.
     """
 
@@ -72,8 +72,8 @@ class DepthwiseConv1D(_DepthwiseConv):
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
-        example("DepthwiseConv1D { kernel_size: 3 }", inputs=[(2, 5)]),
-        example("DepthwiseConv1D { kernel_size: 2  strides: 2  depth_multiplier: 3  padding: same }", inputs=[(1, 5)]),
+        example("DepthwiseConv1D { kernel_size: 3 }", inputs=[(5, 2)]),
+        example("DepthwiseConv1D { kernel_size: 2  strides: 2  depth_multiplier: 3  padding: same }", inputs=[(5, 1)]),
     ]
 
 
@@ -122,9 +122,9 @@ class _SeparableConv(_DepthwiseConv):
 
 
 class SeparableConv1D(_SeparableConv):
-    """A depthwise convolution over one dimension, then a mix of its channels (Keras, channels first).
+    """A depthwise convolution over one dimension, then a mix of its channels (Keras).
 
-    Input [batch, channels, steps], output [batch, filters, new steps]; depthwise_kernel
+    Input [batch, steps, channels], output [batch, new steps, filters]; depthwise_kernel
     [channels * depth_multiplier, 1, kernel_size], pointwise_kernel [filters, channels * depth_multiplier, 1].
     """
 
@@ -137,9 +137,9 @@ class SeparableConv1D(_SeparableConv):
     dilation_rate: Sizes = dilation_field(1)
 
     examples = [
-        example("SeparableConv1D { filters: 3  kernel_size: 2 }", inputs=[(2, 5)]),
+        example("SeparableConv1D { filters: 3  kernel_size: 2 }", inputs=[(5, 2)]),
         example("SeparableConv1D { filters: 1  kernel_size: 3  strides: 2  padding: same  depth_multiplier: 2 }",
-                inputs=[(2, 6)]),
+                inputs=[(6, 2)]),
     ]  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class LSTMUnit(Layer):
     tanh(g), and sigmoid(o) * tanh of it.
     """
 
+    channel_axis_note = "it reads [1, streams, features], as in Caffe"
     inputs = 3
     outputs = 2
     examples = [example("LSTMUnit { }", inputs=[(2, 2), (2, 8), (2,)], batch_axis=False)]

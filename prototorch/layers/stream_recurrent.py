@@ -22,6 +22,7 @@ class StreamRecurrentLayer(Layer, abstract=True):
     where the last batch has left them (``stateful``, in training and outside of it). At most 10,000 steps.
     """
 
+    channel_axis_note = "it reads [steps, streams, features], as in Caffe"
     gates: ClassVar[int] = 1
     state_names: ClassVar[tuple[str, ...]] = ("h",)
     positional = ("units",)

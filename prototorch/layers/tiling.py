@@ -19,6 +19,7 @@ class Tile(Layer):
     With an ``axis`` it is repeated along that one alone, which may be 0: all samples, several times.
     """
 
+    channel_axis_note = "`repeats` has a number for each axis"
     keeps_bounds = True
     own_fields = frozenset({"axis"})
     repeats: list[int] = field(min=1, doc="How often, for each axis but the batch's; for the axis, where there is one.")
@@ -49,6 +50,7 @@ class Tile(Layer):
 class BroadcastTo(Layer):
     """Axes of size 1 repeated up to a shape (keras.ops.broadcast_to). Input [batch, ...], output [batch, *shape]."""
 
+    channel_axis_note = "`shape` has a size for each axis"
     moves_elements = True
     keeps_bounds = True
     shape: tuple[int, ...] = field(type=Dims(unknown=False), doc="The shape of the output without the batch dimension.")
@@ -72,6 +74,7 @@ class Pad(Layer):
     which is not repeated; ``edge``: the border; ``wrap``: the elements of the other end.
     """
 
+    channel_axis_note = "`padding` has a pair for each axis"
     keeps_bounds = True
     padding: list[list[int]] = field(doc="The numbers [before, after] of elements, for each axis but the batch's.")
     mode: Literal["constant", "reflect", "edge", "wrap"] = field(default="constant", doc="What the new elements are.")
@@ -105,6 +108,7 @@ class DepthToSpace(MapLayer):
     """Channels as blocks of pixels: [batch, channels, rows, columns] becomes
     [batch, channels / b^2, rows * b, columns * b] (Shi et al., 2016; PyTorch's PixelShuffle, ONNX)."""
 
+    over_images = True
     keeps_bounds = True
     foreign_names = {"PixelShuffle": "DepthToSpace with order: channels_first"}
     block_size: int = field(min=1, doc="Rows and columns of a block, b.")
@@ -135,6 +139,7 @@ class SpaceToDepth(MapLayer):
     """Blocks of pixels as channels, those of a pixel of the block side by side (TensorFlow, ONNX):
     [batch, channels, rows, columns] becomes [batch, channels * b^2, rows / b, columns / b]."""
 
+    over_images = True
     keeps_bounds = True
     block_size: int = field(min=1, doc="Rows and columns of a block, b.")
     examples = [

@@ -17,6 +17,7 @@ class TimeDistributed(Layer):
     are those of the layer inside, with ``layer/`` in front.
     """
 
+    channel_axis_note = "the steps are axis 1, as in Keras; the layer inside follows"
     layer: Layer = field(children=True, doc="The layer for each step.")
 
     inputs = (1, None)

@@ -28,6 +28,7 @@ class Tokenizer(Layer, abstract=True):
     Numbers are ids already, and pass as they are. Inputs without a tokenizer of their own use the first one.
     """
 
+    channel_axis_note = "it makes the axis of the tokens"
     mask_policy = "keep"
     keeps_bounds = True
     keyword_only = ("start_token", "end_token", "name", "trainable", "weights", "lr_mult", "decay_mult", "share")

@@ -21,7 +21,8 @@ class Unfold(MapLayer):
     PyTorch's Unfold, which has the positions as one axis).
 
     Input [batch, channels, ...spatial], output [batch, channels * elements of a window, ...positions]: the windows of a
-    convolution with these fields, over one to three dimensions; channels go slowest. Padding is 0.
+    convolution with these fields, over one to three dimensions; channels go slowest. Padding is 0. Over one dimension
+    the channels are last by default: [batch, steps, channels].
     """
 
     foreign_names = dict.fromkeys(("Im2col", "Im2Col"), "Unfold")
@@ -32,9 +33,10 @@ class Unfold(MapLayer):
     dilation_rate: list[int] = field(default=1, min=1, doc="Dilation rate, one for each dimension or one for all.")
     batch_axes: int = batch_axes_field()
     examples = [
-        example("Unfold { kernel_size: [3]  padding: 1 }", inputs=[(2, 5)]),
+        example("Unfold { kernel_size: [3]  padding: 1 }", inputs=[(5, 2)]),
         example("Unfold { kernel_size: [2, 3]  strides: [2, 1]  padding: [1, 0]  dilation_rate: [1, 2] }",
                 inputs=[(2, 4, 6)]),
+        example("Unfold { kernel_size: [1, 2, 2] }", inputs=[(2, 3, 3, 2)]),
     ]  # fmt: skip
 
     def map_rank(self, ndim: int) -> int:

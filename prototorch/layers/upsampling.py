@@ -28,12 +28,12 @@ def _size_field(rank: int) -> Any:
 
 
 class UpSampling1D(_UpSampling):
-    """Each step repeated (Keras, channels first). Input [batch, channels, steps]."""
+    """Each step repeated (Keras). Input [batch, steps, channels]."""
 
     rank = 1
     size: Sizes = _size_field(1)
     examples = [
-        example("UpSampling1D { }", inputs=[(2, 3)]),
+        example("UpSampling1D { }", inputs=[(3, 2)]),
         example("UpSampling1D { size: 3 }", inputs=[(1, 1)]),
     ]
 

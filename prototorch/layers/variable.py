@@ -20,6 +20,7 @@ class Variable(Layer):
     sample.
     """
 
+    channel_axis_note = "its field `shape` says the axes"
     inputs = (0, 1)
 
     shape: tuple[int, ...] = field(

@@ -41,7 +41,10 @@ def dilation_field(rank: int) -> Any:
 
 def batch_axes_field() -> Any:
     """The field ``batch_axes``."""
-    doc = "Number of axes before the channels: 1 is the batch, more count as the batch, too; with 0 there is none."
+    doc = (
+        "Number of axes before the channels: 1 is the batch, more count as the batch, too; with 0 there is none. "
+        "Another number than 1 makes channels_first the default."
+    )
     return field(default=1, min=0, doc=doc)
 
 

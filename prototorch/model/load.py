@@ -231,7 +231,7 @@ def run_imports(path: str) -> tuple[str, ...]:
     """
     report = Report()
     if is_saved(path):
-        document = load_text(checkpoint.load(path).text, path, None, (), report)
+        document = load_text(_saved_text(checkpoint.load(path)), path, None, (), report)
     else:
         document = open_document(path, {}, (), report)
     names = read_imports(document, report)
@@ -297,7 +297,7 @@ def load_saved(
     """
     saved = checkpoint.load(path)
     report = Report()
-    document = load_text(saved.text, fspath(path), None, overrides, report)
+    document = load_text(_saved_text(saved), fspath(path), None, overrides, report)
     _state_defaults(document.fields)
     model = model_from_document(document, report, is_saved_model=True)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
@@ -337,6 +337,14 @@ def _read_history(model: Model, saved: checkpoint.Checkpoint, path: str) -> Hist
         return train.History.from_json(state)
     except StateError as error:
         raise ModelFileError(f"{path}: its history is wrong: {error}") from error
+
+
+def _saved_text(saved: checkpoint.Checkpoint) -> str:
+    if saved.version == checkpoint.FORMAT_VERSION:
+        return saved.text
+    from prototorch.graph.text_upgrade import current_text
+
+    return current_text(saved.text, saved.version)
 
 
 def _state_defaults(fields: Sequence[Any]) -> None:

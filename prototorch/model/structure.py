@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from prototorch.data.table_columns import TableColumns
 from prototorch.eager.layer_call import adopt_eager_weights
 from prototorch.errors import UsageError, did_you_mean
-from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.net import LayerNode, Net, in_input_format
 from prototorch.graph.subnet import find_outputs, subnet
 from prototorch.graph.symbolic import SymbolicTensor, build_net, inputs_by_name
 from prototorch.graph.trace import Trace
@@ -50,7 +51,10 @@ def net_of_symbols(inputs: Any, outputs: Any, name: str, preprocess: Sequence[La
         if symbols[0].net is not None and not (preprocess or augment):
             preprocess, augment = symbols[0].net.preprocess, symbols[0].net.augment
         net = replace(net, nodes=tuple(replace(node, layer=layer_of(node)) for node in net.nodes))
-    return replace(net, preprocess=tuple(preprocess), augment=tuple(augment)) if preprocess or augment else net
+    if not preprocess and not augment:
+        return net
+    follow = partial(in_input_format, inputs=net.inputs)
+    return replace(net, preprocess=follow(preprocess), augment=follow(augment))
 
 
 def _as_list(value: Any) -> list[Any]:

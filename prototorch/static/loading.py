@@ -29,6 +29,7 @@ from prototorch.graph.symbolic_functions import (
     MinimizeCall,
     SymbolicCall,
 )
+from prototorch.graph.text_upgrade import current_text
 from prototorch.layers.base import Layer
 from prototorch.optimizers import Optimizer
 from prototorch.static.arguments import decode_argument
@@ -46,8 +47,8 @@ MAX_CALLS = 100_000
 class SavedGraph:
     """What a file says of a graph: its inputs, outputs and updates as symbols."""
 
-    def __init__(self, content: Any, arrays: dict[str, np.ndarray]):
-        self.arrays = arrays
+    def __init__(self, content: Any, arrays: dict[str, np.ndarray], version: int):
+        self.arrays, self.version = arrays, version
         self.symbols: dict[tuple[int, int], SymbolicTensor] = {}
         self.counts: dict[int, int | None] = {}  # of a call, how many outputs it has
         self.calls: dict[int, Call] = {}
@@ -120,7 +121,7 @@ class SavedGraph:
         """A layer, by its text or as one that is there already."""
         number = _number(one, "layer")
         if number not in self.layers:
-            layer = block_of_text(Layer, _text(one, "text"))
+            layer = block_of_text(Layer, current_text(_text(one, "text"), self.version))
             for name, path in one["weights"].items():
                 layer_state(layer).preset_weights[name] = self._array(path)
             self.layers[number] = layer
@@ -203,6 +204,6 @@ def read_graph(path: str | PathLike[str]) -> SavedGraph:
         raise ModelFileError(f"{path}: static graph of format {version!r:.20}; this prototorch reads {FORMAT_VERSION}")
     try:
         with without_default_device():
-            return SavedGraph(json.loads(str(contents.meta["graph"])), contents.arrays)
+            return SavedGraph(json.loads(str(contents.meta["graph"])), contents.arrays, version)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, PrototorchError) as error:
         raise ModelFileError(f"{path}: its graph cannot be read: {error!s:.200}") from error

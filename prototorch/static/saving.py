@@ -21,13 +21,14 @@ from prototorch.graph.symbolic_functions import (
     SymbolicCall,
     VariableCall,
 )
+from prototorch.graph.text_upgrade import TEXT_FORMAT
 from prototorch.static.arguments import encode_argument
 from prototorch.static.block_text import block_text
 from prototorch.static.evaluation import step_counts
 
 __all__ = ["FORMAT_VERSION", "KIND", "write_graph"]
 
-FORMAT_VERSION, KIND = 1, "static graph"
+FORMAT_VERSION, KIND = TEXT_FORMAT, "static graph"  # its layers are texts
 
 
 class _GraphWriter:

@@ -50,6 +50,7 @@ def model_signature(plan_cache: PlanCache, preprocessor: Preprocessor) -> ModelS
         text_kind=partial(_predicted_kind, plan_cache),
         cover_size=_cover_size(net),
         resizes_images=any(layer.type_name() in ("Resizing", "CenterCrop") for layer in net.preprocess),
+        has_channels_last=bool(net.inputs) and net.inputs[0].has_channels_last,
         converts_color=any(layer.type_name() == "ColorChannels" for layer in net.preprocess),
         seed=plan_cache.seed,
     )

@@ -16,7 +16,6 @@ CLASSIFIER = """
 input {{ name: "text"  shape: [{length}]  dtype: int32 }}
 preprocess {{ TextVectorization {{ max_tokens: 50 }} }}
 Embedding {{ input_dim: 50  output_dim: 8  mask_zero: true }}
-Permute {{ dims: [2, 1] }}
 GlobalAveragePooling1D {{ }}
 Dense {{ units: 2  name: "logits" }}
 compile {{

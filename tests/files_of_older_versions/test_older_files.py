@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import prototorch as pt
-from tests.files_of_older_versions.write_files import Module, ids, images
+from prototorch.cli.main import group
+from tests.files_of_older_versions.write_files import Module, ids, images, sequences
 
 FOLDER = Path(__file__).resolve().parent
 VERSIONS = sorted(path.name for path in FOLDER.iterdir() if (path / "results.npz").is_file())
 #: float32 through another order of sums: another processor, threads, kernels
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+DATA = {"word_net": ids, "sequence_net": sequences}
 
 
 @pytest.fixture(params=VERSIONS)
@@ -31,7 +34,7 @@ def _assert_near(value, expected):
 
 
 def test_there_are_files():
-    assert "da4709b2" in VERSIONS
+    assert {"da4709b2", "85803d67"} <= set(VERSIONS)
 
 
 @pytest.mark.parametrize("name", ["image_net", "word_net"])
@@ -49,11 +52,39 @@ def test_a_saved_model_predicts_and_trains_as_before(version):
     _assert_near(model.predict(x, verbose=0), version["word_net_after_a_step"])
 
 
-def test_the_weights_of_a_saved_model_fit_its_text(version):
-    x, _ = ids()
-    model = pt.load_model("word_net.proto")
-    model.load_weights("word_net.h5")
-    _assert_near(model.predict(x, verbose=0), version["word_net"])
+def _with_file(*names):
+    """Parameters for the versions that wrote a file of this name."""
+    pairs = [(v, n) for n in names for v in VERSIONS if (FOLDER / v / f"{n}.h5").is_file()]
+    return pytest.mark.parametrize(("version", "name"), pairs, indirect=["version"])
+
+
+@_with_file("word_net", "sequence_net")
+def test_the_weights_of_a_saved_model_fit_its_upgraded_text(version, name):
+    for text in (f"{name}.proto", f"{name}_expanded.proto"):
+        assert CliRunner().invoke(group, ["fmt", "--upgrade", text]).exit_code == 0
+        upgraded = Path(text).read_text("utf-8")
+        assert CliRunner().invoke(group, ["fmt", "--upgrade", text]).exit_code == 0
+        assert Path(text).read_text("utf-8") == upgraded
+        model = pt.load_model(text)
+        model.load_weights(f"{name}.h5")
+        _assert_near(model.predict(DATA[name]()[0], verbose=0), version[name])
+
+
+@_with_file("sequence_net")
+def test_a_saved_net_over_sequences_predicts_as_before(version, name):
+    model = pt.load_model(f"{name}.h5")
+    _assert_near(model.predict(sequences()[0], verbose=0), version[name])
+    model.save("again.h5")
+    _assert_near(pt.load_model("again.h5").predict(sequences()[0], verbose=0), version[name])
+    assert pt.load_model("again.h5").to_text() == model.to_text()
+
+
+@_with_file("convolution")
+def test_a_static_graph_with_a_layer_over_sequences_runs(version, name):
+    graph = pt.Graph.load("convolution.h5")
+    _assert_near(np.asarray(graph(sequences()[0])), version["convolution"])
+    graph.save("again.h5")
+    _assert_near(np.asarray(pt.Graph.load("again.h5")(sequences()[0])), version["convolution"])
 
 
 def test_a_snapshot_resumes_its_fit(version):

@@ -48,6 +48,24 @@ GlobalAveragePooling1D {}
 Dense { name: "scores"  units: 2  activation: softmax }
 compile { optimizer: sgd  loss: CategoricalCrossentropy {}  seed: 4 }
 """
+#: of the time when the channels of sequences were axis 1
+SEQUENCE_NET = """
+name: "sequence_net"
+input { name: "x"  shape: [4, 10] }
+block stage(filters) {
+  Conv1D { filters: $filters  kernel_size: 3  padding: same }  # four channels of ten steps
+  BatchNormalization {}
+}
+Normalization { mean: [0.1, 0.2, 0.3, 0.4]  variance: [1, 2, 3, 4] }
+stage { filters: 6 }
+Concatenate { branch { stage { filters: 2 } } branch { GroupNormalization { groups: 3 } } }
+MaxPooling1D {}
+Rescaling { scale: [1, 2, 3, 4, 5, 6, 7, 8] }
+GlobalAveragePooling1D {}
+Dense { name: "scores"  units: 2  activation: softmax }
+compile { optimizer: sgd  loss: CategoricalCrossentropy {}  seed: 4 }
+fit { epochs: 2  batch_size: 4 }
+"""
 CAFFE_NET = """
 name: "caffe_net"
 layer { name: "data" type: "DummyData" top: "data" top: "label" dummy_data_param {
@@ -79,6 +97,12 @@ def ids() -> tuple[np.ndarray, np.ndarray]:
     return rng.integers(0, 11, (8, 6)).astype("int32"), np.eye(2, dtype="float32")[np.arange(8) % 2]
 
 
+def sequences() -> tuple[np.ndarray, np.ndarray]:
+    """Eight samples of four channels and ten steps, with their targets, one-hot."""
+    rng = np.random.default_rng(2)
+    return rng.normal(size=(8, 4, 10)).astype("float32"), np.eye(2, dtype="float32")[np.arange(8) % 2]
+
+
 class Module(pt.nn.Module):
     """A module of PyTorch's face."""
 
@@ -95,7 +119,7 @@ class Module(pt.nn.Module):
 
 def write_models(results: dict[str, np.ndarray]) -> None:
     """The texts, as they are declared and as `to_text` writes them; a trained model, and a snapshot within a fit."""
-    for name, text in (("image_net", IMAGE_NET), ("word_net", WORD_NET)):
+    for name, text in (("image_net", IMAGE_NET), ("word_net", WORD_NET), ("sequence_net", SEQUENCE_NET)):
         Path(f"{name}.proto").write_text(text.lstrip(), encoding="utf-8")
         expanded = pt.load_model(f"{name}.proto").to_text()
         Path(f"{name}_expanded.proto").write_text(expanded, encoding="utf-8")
@@ -107,6 +131,13 @@ def write_models(results: dict[str, np.ndarray]) -> None:
     results["word_net"] = model.predict(x, verbose=0)
     model.train_on_batch(x, y)
     results["word_net_after_a_step"] = model.predict(x, verbose=0)
+
+    x, y = sequences()
+    model = pt.load_model("sequence_net.proto")
+    for _ in range(3):
+        model.train_on_batch(x, y)
+    model.save("sequence_net.h5")
+    results["sequence_net"] = model.predict(x, verbose=0)
 
     x, y = images()
     model = pt.load_model("image_net.proto")
@@ -134,6 +165,12 @@ def write_functions(results: dict[str, np.ndarray]) -> None:
         results["module"] = module(x).numpy()
 
     features, target = pt.Input((3,)), pt.Input((2,))
+    symbol = pt.Input((4, 10))
+    layer = pt.layers.Conv1D(2, 3, name="conv")
+    convolution = pt.Graph([symbol], layer(symbol))
+    results["convolution"] = np.asarray(convolution(sequences()[0]))
+    convolution.save("convolution.h5")
+
     w = pt.Variable(np.arange(6, dtype="float32").reshape(3, 2) / 10)
     loss = ((pt.tanh(features @ w) - target) ** 2).mean()
     graph = pt.Graph([features, target], loss, updates=[pt.optimizers.Adam(0.1).minimize(loss)])

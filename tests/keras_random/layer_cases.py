@@ -13,6 +13,7 @@ import numpy as np
 
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import ChannelAxisLayer
 from prototorch.layers.merge import MergeLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.recurrent import RecurrentLayer
@@ -42,21 +43,27 @@ def peer_fields(cls: type[Layer]) -> set[str]:
 
 
 def is_channels_last(cls: type[Layer]) -> bool:
-    """Whether Keras' layer has the channels last, so that arrays go there and back transposed."""
+    """Whether Keras' layer has the channels last where ours has them first, over images and volumes: arrays go there
+    and back transposed."""
     if cls.__name__ == "Flatten" and differs("Order of flattened images"):
         return False  # its peer sees our array
+    if "1D" in cls.__name__:
+        return False  # over sequences both have them last
     return "data_format" in peer_fields(cls) or re.search(r"\dD", cls.__name__) is not None
 
 
-def keras_layer(layer: Layer, data_format: str = "channels_last", **words: Any) -> keras.layers.Layer:
-    """Keras' layer with the same fields; ``words`` in the place of some."""
+def keras_layer(layer: Layer, data_format: str = "channels_last", ndim: int = 4, **words: Any) -> keras.layers.Layer:
+    """Keras' layer with the same fields; ``words`` in the place of some. ``ndim`` is the number of axes of its inputs,
+    which says where ours has the channels."""
     cls, known = type(layer), peer_fields(type(layer))
     names = [n for n in cls.specs() if n in known and not n.endswith(KEPT)]
     options = {"data_format": data_format} if "data_format" in known else {}
     options |= {n: _keras_value(getattr(layer, n)) for n in names if not isinstance(cls.specs()[n].type, Dims)}
     options |= {n: getattr(layer, n) for n in names if n not in options}  # shapes stay tuples
-    if options.get("axis", 0) is None:  # that of the channels, which are first here
-        options["axis"] = 1
+    if options.get("axis", 0) is None and isinstance(layer, ChannelAxisLayer):
+        axis = layer.channel_axis(ndim)
+        options |= {"axis": axis} if axis != ndim - 1 else {}  # the last is Keras' own default
+        options = {n: v for n, v in options.items() if v is not None or n != "axis"}
     options |= words
     return getattr(keras.layers, cls.__name__)(**options)
 
@@ -137,8 +144,7 @@ def draw_case(draw: Draw, cls: type[Layer], dtype: str) -> LayerCase:
         inputs.append(x if is_index else x.astype(dtype))
     if cls.__name__ == "Masking":
         inputs[0][draw.rng.random(inputs[0].shape[:2]) < 0.4] = 0.0
-    steps_axis = 2 if is_channels_last(cls) else 1  # of our arrays
-    masks = [_mask(draw, len(x), x.shape[steps_axis]) if _takes_mask(cls, x) else None for x in inputs]
+    masks = [_mask(draw, len(x), x.shape[1]) if _takes_mask(cls, x) else None for x in inputs]
     is_random = issubclass(cls, RandomLayer) and differs("Random numbers")
     case = LayerCase(layer, inputs, masks, not is_random and draw.chance(), dtype, call, words)
     draw.config |= {
@@ -171,7 +177,8 @@ def _shapes(draw: Draw, cls: type[Layer]) -> list[Shape]:
     """The shapes of the inputs without the batch dimension."""
     spatial = re.search(r"(\d)D", cls.__name__)
     if spatial:
-        return [(draw.integer(1, 4), *draw.integers(int(spatial[1]), 3, 7))]
+        channels, sizes = draw.integer(1, 4), draw.integers(int(spatial[1]), 3, 7)
+        return [(*sizes, channels) if len(sizes) == 1 else (channels, *sizes)]
     if cls.__name__ == "Dot":
         n = draw.integer(2, 4)
         return [tuple(draw.rng.permutation([n, *draw.integers(draw.integer(0, 1), 1, 3)]).tolist()) for _ in range(2)]
@@ -195,7 +202,8 @@ def _fit_shapes(draw: Draw, layer: Any, shapes: list[Shape]) -> list[Shape]:
     """The shapes with what depends on the fields: sizes along the axis, first states."""
     cls = type(layer)
     if cls.__name__ == "Concatenate":
-        axis = layer.axis - 1 if layer.axis > 0 else layer.axis
+        stated = layer.channel_axis(len(shapes[0]) + 1)
+        axis = stated - 1 if stated > 0 else stated
         rows = [list(shape) for shape in shapes]
         for row in rows:
             row[axis] = draw.integer(1, 4)
@@ -209,12 +217,12 @@ def _fit_shapes(draw: Draw, layer: Any, shapes: list[Shape]) -> list[Shape]:
 
 
 def _takes_mask(cls: type[Layer], x: np.ndarray) -> bool:
-    """Whether an input has time: sequences, here [batch, time, ...], before layers of images [batch, n, time]."""
+    """Whether an input has time: sequences [batch, time, ...]."""
     if cls.__name__ in ("Permute", "Dot") and differs("Masks behind Permute and Dot"):
         return False
     if issubclass(cls, MergeLayer) and x.ndim > 3 and differs("Masks of merged values of more axes"):
         return False
-    if is_channels_last(cls) and x.ndim != 3:
+    if is_channels_last(cls):
         return False
     return x.ndim >= 3 and x.dtype.kind == "f" and cls.__name__ != "Masking"
 

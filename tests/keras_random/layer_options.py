@@ -93,12 +93,21 @@ def _dot_axes(draw: Draw, cls: Any, shapes: list[Shape]) -> list[int]:
     return list(draw.choice([(i + 1, j + 1) for i, m in enumerate(first) for j, n in enumerate(second) if m == n]))
 
 
+def _channel_axis(draw: Draw, cls: Any, shapes: list[Shape]) -> int:
+    """The axis of the channels by default: the last of tables and sequences."""
+    return 1 if len(shapes[0]) > 2 else len(shapes[0])
+
+
+def _channels(shapes: list[Shape]) -> int:
+    return shapes[0][0] if len(shapes[0]) > 2 else shapes[0][-1]
+
+
 def _per_channel(low: float, high: float) -> Hint:
-    return lambda draw, cls, shapes: [draw.number(low, high) for _ in range(shapes[0][0])]
+    return lambda draw, cls, shapes: [draw.number(low, high) for _ in range(_channels(shapes))]
 
 
 def _filters(draw: Draw, cls: Any, shapes: list[Shape]) -> int:
-    return draw.integer(1, 3) * shapes[0][0]  # whole groups, whatever divides the channels
+    return draw.integer(1, 3) * _channels(shapes)  # whole groups, whatever divides the channels
 
 
 HINTS: dict[str, Hint] = {
@@ -112,8 +121,8 @@ HINTS: dict[str, Hint] = {
     "BatchNormalization.axis": _any_axis,
     "Concatenate.axis": _any_axis,
     "Softmax.axis": _any_axis,
-    "Normalization.axis": lambda *_: 1,
-    "GroupNormalization.axis": lambda *_: 1,
+    "Normalization.axis": _channel_axis,
+    "GroupNormalization.axis": _channel_axis,
     "LayerNormalization.axis": _trailing_axes,
     "mean": _per_channel(-1, 1),
     "variance": _per_channel(0.1, 2),

@@ -18,11 +18,12 @@ from prototorch.graph.ir import Graph
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import LayerContext, Trace, record_layer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.ops.core import backward_pass, use_interpreter
 from prototorch.runtime.executor import make_executor
 from prototorch.spec import Spec
 from tests.keras_random.differences import differs
-from tests.keras_random.layer_cases import LayerCase, is_channels_last, keras_layer
+from tests.keras_random.layer_cases import LayerCase, keras_layer
 from tests.layers.kernel_layouts import Layout, moved, split
 
 NAME = "layer"
@@ -69,7 +70,7 @@ def our_results(case: LayerCase, weights: dict[str, np.ndarray] | None = None) -
     fed = {f"x{i}": x for i, x in enumerate(case.inputs)}
     for i, mask in enumerate(case.masks):
         if mask is not None:
-            fed[f"m{i}"] = mask[:, None, :] if case.is_channels_last else mask  # as Permute carries it along
+            fed[f"m{i}"] = mask
             context.set_mask(inputs[i], graph.input(f"m{i}", Spec(fed[f"m{i}"].shape, "bool")))
     with use_interpreter(graph), graph.scope(NAME):
         made = record_layer(context, case.layer, tuple(inputs))
@@ -95,8 +96,6 @@ def our_results(case: LayerCase, weights: dict[str, np.ndarray] | None = None) -
     done = {n: np.array(a) for n, a in run({n: fed[n] for n in run.plan.inputs}).items()}
     ys = [done.pop(f"y{i}") for i in range(len(outputs))]
     ms = [done.pop(f"mask {i}") if m is not None else None for i, m in enumerate(masks)]
-    if case.is_channels_last:
-        ms = [m if m is None else m[:, 0, :] for m in ms]
     return Results(ys, ms, {n.replace(f" {NAME}/", " ", 1): a for n, a in done.items()}), weights
 
 
@@ -115,7 +114,7 @@ def keras_results(case: LayerCase, weights: dict[str, np.ndarray] | None) -> Res
     there = (lambda a: np.moveaxis(a, 1, -1)) if case.is_channels_last else (lambda a: a)
     back = (lambda a: np.moveaxis(a, -1, 1)) if case.is_channels_last else (lambda a: a)
     with refusals():
-        layer = keras_layer(case.layer, **case.words)
+        layer = keras_layer(case.layer, ndim=case.inputs[0].ndim, **case.words)
     tensors = [torch.tensor(there(x).copy(), requires_grad=x.dtype.kind == "f") for x in case.inputs]
     call = _caller(case, layer, tensors)
     with torch.no_grad(), refusals():
@@ -184,7 +183,8 @@ class WeightNames:
 
     def layout(self, name: str, array: np.ndarray) -> Layout:
         """How this weight goes to Keras' layout and back."""
-        return _layout(self.case.layer, name, array, self.case.inputs[0].shape[1])
+        shape = self.case.inputs[0].shape
+        return _layout(self.case.layer, name, array, shape[1] if self.case.is_channels_last else shape[-1])
 
     def give(self) -> None:
         """Assign our values."""
@@ -216,7 +216,7 @@ def _path_ends(path: str, parts: list[str]) -> bool:
 
 def _layout(layer: Layer, name: str, array: np.ndarray, channels: int) -> Layout:
     """How a weight goes to Keras' layout and back."""
-    if not is_channels_last(type(layer)) or array.ndim < 3:
+    if not isinstance(layer, MapLayer) or array.ndim < 3:
         return (lambda a: a, lambda a: a)
     is_depthwise = name.startswith("depthwise") or (name == "kernel" and type(layer).__name__.startswith("Depthwise"))
     return split(array.ndim - 2, channels) if is_depthwise else moved(array.ndim - 2)

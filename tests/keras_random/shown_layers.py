@@ -36,14 +36,15 @@ def softmax_in_conv():
 @shows("Axis of normalization layers")
 def normalization_axis():
     for name in ("BatchNormalization", "GroupNormalization"):
-        assert (getattr(L, name)().channel_axis(3), getattr(K, name)().axis) == (1, -1)
-    assert L.Normalization(mean=0.0, variance=1.0).channel_axis(3) == 1
+        ours = [getattr(L, name)().channel_axis(ndim) for ndim in (2, 3, 4, 5)]
+        assert (ours, getattr(K, name)().axis) == ([1, 2, 1, 1], -1)
+    assert [L.Normalization(mean=0.0, variance=1.0).channel_axis(ndim) for ndim in (2, 3, 4, 5)] == [1, 2, 1, 1]
     assert K.Normalization(mean=0.0, variance=1.0).axis == (-1,)
 
 
 @shows("Axis of Concatenate")
 def concatenate_axis():
-    assert (L.Concatenate().channel_axis(3), K.Concatenate().axis) == (1, -1)
+    assert ([L.Concatenate().channel_axis(ndim) for ndim in (2, 3, 4, 5)], K.Concatenate().axis) == ([1, 2, 1, 1], -1)
 
 
 @shows("Mean and variance of Normalization")
@@ -86,10 +87,10 @@ def random_crop():
 
 @shows("Average pooling with uneven padding")
 def average_pooling():
-    x = np.array([[[1.0, 2.0, 6.0, 8.0]]], np.float32)  # windows of 3, strides of 2: one step of padding, at the end
-    np.testing.assert_allclose(here(L.AveragePooling1D(3, 2, "same"), x)[0], [[[3.0, 7.0]]])
-    theirs = in_keras(K.AveragePooling1D(3, 2, "same", data_format="channels_first"), x)[0]
-    np.testing.assert_allclose(theirs, [[[3.0, 22 / 3]]], rtol=1e-6)
+    x = np.array([[[1.0], [2.0], [6.0], [8.0]]], np.float32)  # windows of 3, strides of 2: a step of padding at the end
+    np.testing.assert_allclose(here(L.AveragePooling1D(3, 2, "same"), x)[0], [[[3.0], [7.0]]])
+    theirs = in_keras(K.AveragePooling1D(3, 2, "same"), x)[0]
+    np.testing.assert_allclose(theirs, [[[3.0], [22 / 3]]], rtol=1e-6)
 
 
 @shows("Bicubic interpolation")

@@ -63,8 +63,9 @@ class TwinNet:
         """The output of a new layer."""
         name = name or f"l{len(self.layers)}"
         layer = layer.replace(name=name)
-        data_format = "channels_last" if type(layer).__name__ == "Flatten" else "channels_first"
-        peer = keras_layer(layer, data_format, name=name)
+        is_last = type(layer).__name__ == "Flatten" or len(inputs[0].shape) == 2
+        ndim = len(inputs[0].shape) + 1
+        peer = keras_layer(layer, "channels_last" if is_last else "channels_first", ndim, name=name)
         self.layers[name] = (layer, peer, inputs[0].shape)
         return self._apply(name, *inputs)
 
@@ -125,7 +126,7 @@ def _grow(net: TwinNet) -> None:
         merges = ["Add", "Multiply", "Average", "Subtract", "Concatenate", "Maximum", "Minimum"]
         has_ties = net.has_zeros and differs("Gradient of a maximum of equal inputs")
         merge = draw.choice(merges[:-2] if has_ties else merges)
-        layer = Layer.lookup(merge)(axis=-1) if merge == "Concatenate" else Layer.lookup(merge)()
+        layer = L.Concatenate(axis=-1) if merge == "Concatenate" and len(value.shape) > 2 else Layer.lookup(merge)()
         net.add(layer, value, draw.choice(same))
     elif shared and draw.chance(0.3):
         net.share(draw.choice(shared), value)
@@ -172,7 +173,8 @@ def _layer_for(draw: Draw, shape: tuple[int, ...]) -> Layer:
                 L.TimeDistributed(L.Dense(units, activation)),
                 L.Flatten(),
                 L.Conv1D(units, 2, padding="same"),
-                L.BatchNormalization(axis=-1),
+                L.BatchNormalization(),
+                L.MaxPooling1D(2, padding="same"),
                 L.GlobalMaxPooling1D(),
             ]
         )
@@ -217,4 +219,5 @@ def _layout(layer: Layer, name: str, array: np.ndarray, shape: tuple[int, ...]) 
     if "Conv" not in type(layer).__name__ or array.ndim < 3:
         return (lambda a: a, lambda a: a)
     is_depthwise = name.startswith("depthwise") or (name == "kernel" and "Depthwise" in type(layer).__name__)
-    return split(array.ndim - 2, shape[0]) if is_depthwise else moved(array.ndim - 2)
+    channels = shape[-1] if len(shape) == 2 else shape[0]
+    return split(array.ndim - 2, channels) if is_depthwise else moved(array.ndim - 2)

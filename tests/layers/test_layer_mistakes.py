@@ -80,7 +80,7 @@ SHAPES = [
     ("BatchNormalization { axis: 3 }", [(2, 3)], "axis 3 does not exist"),
     ("BatchNormalization { axis: 0 }", [(2, 3)], "axis 0 does not exist"),
     ("LayerNormalization { axis: [1, 5] }", [(2, 3)], "axis 5 does not exist"),
-    ("GroupNormalization { groups: 3 }", [(4, 2)], "4 channels do not divide into 3 groups"),
+    ("GroupNormalization { groups: 3 }", [(2, 4)], "4 channels do not divide into 3 groups"),
     (
         "Add { }",
         [(2, 3), (2, 4)],
@@ -91,8 +91,18 @@ SHAPES = [
     ("Subtract { }", [(2,), (2,), (2,)], "2 inputs, not 3"),
     (
         "Concatenate { }",
-        [(2, 3), (2, 4)],
-        "along dimension 1, all else must be equal; dimension 2 is 3 and 4",
+        [(3, 2), (4, 2)],
+        "along dimension 2, all else must be equal; dimension 1 is 3 and 4",
+    ),
+    (
+        "Concatenate { }",
+        [(2, 3, 5), (2, 4, 5)],
+        "along the channels, all else must be equal; the rows are 3 and 4",
+    ),
+    (
+        "Concatenate { data_format: channels_last }",
+        [(2, 3, 5), (2, 4, 5)],
+        "along the channels, all else must be equal; the columns are 3 and 4",
     ),
     ("Concatenate { axis: -2 }", [(2,), (2,)], "batch dimension"),
     ("Dot { axes: 1 }", [(2,), (3,)], "axis 1 of the first input has 2 elements, axis 1 of the second has 3"),

@@ -42,6 +42,7 @@ A, B, S = STEPS, OTHER, SHORT
 MERGE = [([X, Y], [A, B]), ([X, Y], [A, None]), ([X, Y], [None, B])]
 ATTENTION = [([X], [A]), ([X, Z], [A, S]), ([X, Y], [None, B]), ([X, Z, numbers(2, 3, seed=4)], [A, S, S])]
 SEQUENCE = [([X], [A])]
+MAPS = [([numbers(4, 5, 2)], [A])]
 
 
 def attention(scores, **options):
@@ -85,10 +86,18 @@ def rows():
                    lambda m=mode, s=sequences: K.Bidirectional(K.GRU(2, return_sequences=s),
                                                                merge_mode=None if m == "none" else m),
                    SEQUENCE)  # fmt: skip
-    first = {"data_format": "channels_first"}
-    moved = [([np.swapaxes(X, 1, 2)], [A])]
-    yield "GlobalAveragePooling1D { }", lambda: K.GlobalAveragePooling1D(**first), moved
-    yield ("GlobalAveragePooling1D { keepdims: true }", lambda: K.GlobalAveragePooling1D(keepdims=True, **first), moved)
+    for options in ({}, {"keepdims": True}):
+        text = "  ".join(f"{k}: true" for k in options)
+        yield f"GlobalAveragePooling1D {{ {text} }}", lambda o=options: K.GlobalAveragePooling1D(**o), SEQUENCE
+        first = options | {"data_format": "channels_first"}
+        text = f"GlobalAveragePooling1D {{ {text}  data_format: channels_first }}"
+        yield text, lambda o=first: K.GlobalAveragePooling1D(**o), [([np.swapaxes(X, 1, 2)], [A])]
+    yield "SpatialDropout1D { rate: 0 }", lambda: K.SpatialDropout1D(0.0), SEQUENCE
+    yield "BatchNormalization { }", K.BatchNormalization, SEQUENCE
+    yield "Concatenate { }", K.Concatenate, MERGE
+    for name in ("MaxPooling1D", "UpSampling1D", "ZeroPadding1D", "Cropping1D", "GlobalMaxPooling1D"):
+        yield f"{name} {{ }}", getattr(K, name), SEQUENCE  # the mask ends, on both sides
+    yield "TimeDistributed { GlobalMaxPooling1D { } }", lambda: K.TimeDistributed(K.GlobalMaxPooling1D()), MAPS
     yield "TimeDistributed { Dense { units: 2 } }", lambda: K.TimeDistributed(K.Dense(2)), SEQUENCE
     yield "MultiHeadAttention { num_heads: 2  key_dim: 3 }", lambda: attention(False), ATTENTION
     yield (
@@ -112,7 +121,7 @@ def ours(text, xs, masks, training):
     for x, mask in zip(inputs, masks, strict=True):
         if mask is not None:
             # Keras' mask is of the steps wherever they lie, ours of the leading axes
-            x.mask = tensor(mask if x.shape[1] != 3 else mask[:, None])
+            x.mask = tensor(mask if x.shape[1] == mask.shape[1] else mask[:, None])
     with training_phase(training), warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)
         layer(*inputs)
@@ -166,6 +175,7 @@ def theirs(make, xs, masks, training, weights):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask attached to it:UserWarning")
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize(("text", "make", "xs", "masks"), CASES, ids=[f"{i}-{c[0]}" for i, c in enumerate(CASES)])
 def test_masked_inputs_give_what_keras_gives(text, make, xs, masks, training):

@@ -52,7 +52,9 @@ def test_dropout_with_a_noise_shape_draws_once_for_many():
 
 @pytest.mark.parametrize(("rank", "shape"), [(1, (5,)), (2, (2, 3)), (3, (2, 2, 2))])
 def test_spatial_dropout_drops_channels(rank, shape):
-    made = run(f"SpatialDropout{rank}D {{ rate: 0.5 }}", np.ones((20, 30, *shape))).reshape(20, 30, -1)
+    x = np.ones((20, *shape, 30)) if rank == 1 else np.ones((20, 30, *shape))
+    made = run(f"SpatialDropout{rank}D {{ rate: 0.5 }}", x)
+    made = (np.moveaxis(made, -1, 1) if rank == 1 else made).reshape(20, 30, -1)
     assert (made == made[..., :1]).all()
     assert abs((made[..., 0] == 0).mean() - 0.5) < 0.11  # 600 draws: five standard deviations are 0.1
 

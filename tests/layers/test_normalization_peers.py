@@ -27,6 +27,7 @@ BATCH = [
     ((3, 4, 2), {"epsilon": 1e-5}, {}),
     ((4, 3), {"axis": -1}, {}),
     ((2, 3), {"scale": False}, {"scale": False}),
+    ((2, 3), {"axis": 1}, {}),
     ((2, 2, 2, 2), {"center": False, "momentum": 0.5}, {"center": False}),
 ]
 
@@ -34,10 +35,11 @@ BATCH = [
 @pytest.mark.parametrize(("shape", "options", "parts"), BATCH, ids=str)
 @pytest.mark.parametrize("training", [False, True])
 def test_batch_normalization_is_keras(shape, options, parts, training):
-    axis = options.get("axis", 1)
+    keras_axis = {"axis": 1} if len(shape) > 2 else {}  # Keras' own default for tables and sequences
+    axis = options.get("axis", keras_axis.get("axis", -1))
     x = numbers(5, *shape) * 2 + 1
     weights = statistics(x.shape[axis], **parts)
-    layer = keras.layers.BatchNormalization(**{"axis": 1} | options)
+    layer = keras.layers.BatchNormalization(**keras_axis | options)
     beside_keras(
         layer, text_of("BatchNormalization", options), [x], training=training, weights=weights, tolerance=SINGLE
     )
@@ -60,8 +62,8 @@ def assert_moved(text, x, weights, layer):
 
 def test_a_frozen_batch_normalization_uses_the_moving_statistics():
     """As in Keras: `trainable: false` is inference, in training as well."""
-    x, weights = numbers(5, 3, 2), statistics(3)
-    layer = keras.layers.BatchNormalization(axis=1, trainable=False)
+    x, weights = numbers(5, 2, 3), statistics(3)
+    layer = keras.layers.BatchNormalization(trainable=False)
     said = trace_layer(
         Graph(), parse_layer("BatchNormalization { trainable: false }"), [Spec(x.shape, "float64")], True, "float64"
     )
@@ -83,13 +85,14 @@ def test_layer_normalization_is_keras(shape, options):
     beside_keras(keras.layers.LayerNormalization(**options), text, [numbers(3, *shape) * 2 + 1], tolerance=SINGLE)
 
 
-GROUP = [((4, 3), {"groups": 2}), ((4, 3, 2), {"groups": -1}), ((4, 3), {"groups": 1, "epsilon": 1e-5}),
-         ((3, 6), {"groups": 3, "axis": -1}), ((4, 2), {"groups": 2, "scale": False, "center": False})]  # fmt: skip
+GROUP = [((3, 4), {"groups": 2}), ((4, 3, 2), {"groups": -1}), ((4, 3), {"groups": 1, "epsilon": 1e-5}),
+         ((6, 3), {"groups": 3, "axis": 1}), ((2, 4), {"groups": 2, "scale": False, "center": False})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "options"), GROUP, ids=str)
 def test_group_normalization_is_keras(shape, options):
-    layer = keras.layers.GroupNormalization(**{"axis": 1} | options)
+    keras_axis = {"axis": 1} if len(shape) > 2 else {}  # Keras' own default for sequences
+    layer = keras.layers.GroupNormalization(**keras_axis | options)
     beside_keras(layer, text_of("GroupNormalization", options), [numbers(3, *shape) * 2 + 1], tolerance=SINGLE)
 
 
@@ -109,14 +112,16 @@ def test_normalizations_are_pytorch():
     x = [numbers(3, 4, 5) * 2 + 1]
     F = torch.nn.functional
     beside_torch(lambda x, w: F.layer_norm(x[0], (5,), w["gamma"], w["beta"], 1e-3), "LayerNormalization { }", x)
-    beside_torch(lambda x, w: F.group_norm(x[0], 2, w["gamma"], w["beta"], 1e-3), "GroupNormalization { groups: 2 }", x)
+    text = "GroupNormalization { groups: 2  data_format: channels_first }"
+    beside_torch(lambda x, w: F.group_norm(x[0], 2, w["gamma"], w["beta"], 1e-3), text, x)
     for training in (False, True):
 
         def batch_norm(x, w, training=training):
             mean, variance = w["moving_mean"].detach().clone(), w["moving_variance"].detach().clone()
             return F.batch_norm(x[0], mean, variance, w["gamma"], w["beta"], training, 0.01, 1e-3)
 
-        beside_torch(batch_norm, "BatchNormalization { }", x, training=training, weights=statistics(4))
+        text = "BatchNormalization { data_format: channels_first }"
+        beside_torch(batch_norm, text, x, training=training, weights=statistics(4))
 
 
 @pytest.mark.parametrize("options", [{}, {"size": 3, "alpha": 1e-2, "beta": 0.5, "k": 2.0}, {"size": 1}])

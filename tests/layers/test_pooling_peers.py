@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from tests.layers.compare import SINGLE, beside_keras, beside_torch, numbers, text_of, tupled
 from tests.layers.peers import TOLERANCE
 
-SIZES = {1: (2, 7), 2: (2, 6, 7), 3: (1, 4, 3, 5)}
+SIZES = {1: (7, 2), 2: (2, 6, 7), 3: (1, 4, 3, 5)}
 WINDOWS = {
     1: [{}, {"pool_size": 3, "strides": 2}, {"pool_size": 3, "strides": 2, "padding": "same"}, {"padding": "same"}],
     2: [
@@ -33,10 +33,15 @@ ROWS = [
 ]
 
 
+def keras_format(rank):
+    """Keras' data_format: its own over sequences, over images and volumes the one that is default here."""
+    return {} if rank == 1 else {"data_format": "channels_first"}
+
+
 @pytest.mark.parametrize(("name", "rank", "options"), ROWS, ids=lambda v: str(v))
 def test_pooling_is_keras(name, rank, options):
     given = {"pool_size": 2} | {k: tupled(v) for k, v in options.items()}
-    layer = getattr(keras.layers, name)(**given, data_format="channels_first")
+    layer = getattr(keras.layers, name)(**given, **keras_format(rank))
     tolerance = SINGLE if name.startswith("Average") else TOLERANCE
     beside_keras(layer, text_of(name, options), [numbers(2, *SIZES[rank])], tolerance=tolerance)
 
@@ -46,11 +51,11 @@ def test_pooling_is_keras(name, rank, options):
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_global_pooling_is_keras(kind, rank, keepdims):
     name = f"Global{kind}Pooling{rank}D"
-    layer = getattr(keras.layers, name)(keepdims=keepdims, data_format="channels_first")
+    layer = getattr(keras.layers, name)(keepdims=keepdims, **keras_format(rank))
     beside_keras(layer, text_of(name, {"keepdims": keepdims}), [numbers(2, *SIZES[rank])], tolerance=SINGLE)
     reduce = torch.amax if kind == "Max" else torch.mean
     over = tuple(range(2, rank + 2))
-    text = text_of(name, {"keepdims": keepdims})
+    text = text_of(name, {"keepdims": keepdims, "data_format": "channels_first"})
     beside_torch(lambda x, w: reduce(x[0], over, keepdim=keepdims), text, [numbers(2, *SIZES[rank])])
 
 
@@ -103,7 +108,8 @@ def test_same_average_leaves_the_padding_out(size, pool, stride):
 
         return sums(x[0]) / sums(torch.ones_like(x[0]))
 
-    text = text_of("AveragePooling1D", {"pool_size": pool, "strides": stride, "padding": "same"})
+    options = {"pool_size": pool, "strides": stride, "padding": "same"}
+    text = text_of("AveragePooling1D", options | {"data_format": "channels_first"})
     beside_torch(mean, text, [numbers(2, 2, size)])
 
 

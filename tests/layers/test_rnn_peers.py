@@ -109,9 +109,10 @@ def test_convolutional_lstm(rank, seed):
         windows["dilation_rate"] = int(rng.integers(1, 3))
     mask = rng.random((batch, time)) < 0.7 if rng.integers(2) else None
     text = f"ConvLSTM{rank}D {{ filters: {filters}  kernel_size: {kernel}  {spelled(options | windows)} }}"
-    inputs = [rng.standard_normal((batch, time, channels, *size))]
+    inputs = [rng.standard_normal((batch, time, *size, channels) if rank == 1 else (batch, time, channels, *size))]
     weights = random_weights(text, inputs, mask)
-    layer = getattr(L, f"ConvLSTM{rank}D")(filters, kernel, data_format="channels_first", **options, **windows)
+    keras_format = {} if rank == 1 else {"data_format": "channels_first"}  # Keras' own default for sequences
+    layer = getattr(L, f"ConvLSTM{rank}D")(filters, kernel, **keras_format, **options, **windows)
 
     def call(layer, t):
         return layer(t[0], mask=None if mask is None else torch.tensor(mask))

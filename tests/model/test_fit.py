@@ -127,7 +127,7 @@ def test_a_stream_through_the_models_own_preparation():
         net.compile("sgd", SPARSE)
         return net
 
-    raw = rng.integers(0, 99, (30, 4, 3)).astype(np.uint8)
+    raw = rng.integers(0, 99, (30, 4, 2)).astype(np.uint8)
     plain, streamed = made(), made()
     plain.fit(raw, Y, batch_size=10, verbose=0, shuffle=False)
     streamed.fit(lambda: ((raw[i : i + 10], Y[i : i + 10]) for i in (0, 10, 20)), verbose=0)

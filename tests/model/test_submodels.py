@@ -145,11 +145,11 @@ def test_layers_with_several_inputs_and_outputs():
 
 
 def test_a_submodel_of_a_net_of_open_size():
-    text = 'input { shape: [1, none] }  Conv1D { name: "c"  filters: 2  kernel_size: 3 }  GlobalMaxPooling1D { }'
+    text = 'input { shape: [none, 1] }  Conv1D { name: "c"  filters: 2  kernel_size: 3 }  GlobalMaxPooling1D { }'
     model = model_from_text(text)
     part = model.submodel("c")
-    assert part.predict(np.ones((2, 1, 9), "f")).shape == (2, 2, 7)
-    model.predict(np.ones((2, 1, 9), "f"))
+    assert part.predict(np.ones((2, 9, 1), "f")).shape == (2, 7, 2)
+    model.predict(np.ones((2, 9, 1), "f"))
     assert np.shares_memory(part.weights["c/kernel"], model.weights["c/kernel"])
 
 

@@ -15,6 +15,7 @@ from prototorch.graph.net import LayerNode
 from prototorch.graph.trace import Trace, trace_node
 from prototorch.initializers import Initializer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import with_channels_first
 from prototorch.layers.weight_share import WeightShare
 from prototorch.model.loading.layout.layout_table import WeightLayout
 
@@ -120,9 +121,12 @@ class CaffeLayerImport:
         the last node that is added become the layer's tops. layouts: of its weights in Caffe, where they are not those
         of the table of layouts.
         """
+        bottoms = bottoms or self.bottoms
+        if bottoms:
+            layer = with_channels_first(layer, len(self.shape(bottoms[0])))
         name = self.new_name(f"{self.node_name}/{suffix}") if suffix else self.node_name
         tops = (name, *(self.new_name(f"{name}:{i}") for i in range(1, outputs)))
-        node = LayerNode(name, layer, bottoms or self.bottoms, tops, self.layer.span)
+        node = LayerNode(name, layer, bottoms, tops, self.layer.span)
         if layouts is not None:
             self.layouts[name] = layouts
         self.nodes.append(self._trace_node(node))

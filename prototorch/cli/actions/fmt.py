@@ -10,7 +10,8 @@ import click
 from prototorch.base.terminal import escape_line
 from prototorch.cli.messages import echo_error
 from prototorch.engine.storage.atomic_write import write_bytes
-from prototorch.errors import FileError, PrototorchError
+from prototorch.errors import FileError, PrototorchError, UsageError
+from prototorch.graph.text_upgrade import upgrade_document
 from prototorch.model.load import check_text_file
 from prototorch.text import limits
 from prototorch.text.diagnostics import Report
@@ -21,23 +22,27 @@ from prototorch.text.writer import format_document
 STDIN = "-"
 
 
-def run(files: tuple[str, ...], check: bool, stdout: bool) -> int:
+def run(files: tuple[str, ...], check: bool, upgrade: bool, stdout: bool) -> int:
     """See `prototorch.cli.commands.fmt`."""
     codes = [0]
     for file in files:
         try:
-            codes.append(_format_file(file, check, stdout))
+            codes.append(_format_file(file, check, upgrade, stdout))
         except PrototorchError as error:
             codes.append(error.exit_code)
             echo_error(error)
     return max(codes)
 
 
-def _format_file(file: str, check: bool, stdout: bool) -> int:
+def _format_file(file: str, check: bool, upgrade: bool, stdout: bool) -> int:
     """1 for a file that is not in the canonical layout, if that is checked; else 0. Raises TextError, FileError."""
     old = _read_stdin() if file == STDIN else read_file(check_text_file(file))
     is_protobuf = find_dialect(old) is not None
     document = parse(old, None if file == STDIN else file, trivia=True, is_protobuf=is_protobuf)
+    if upgrade:
+        if is_protobuf:
+            raise UsageError(f"{file}: is a text of Caffe, whose meaning has not changed; --upgrade is for model texts")
+        document = upgrade_document(document)
     new = format_document(document)
     if (
         parse(new, is_protobuf=is_protobuf) != document

@@ -10,6 +10,12 @@ from prototorch.cli.deferred import deferred_command
 @deferred_command("prototorch.cli.actions.fmt")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a file is not in the canonical layout.")
+@click.option(
+    "--upgrade",
+    is_flag=True,
+    help="Write out what a text of a version before data_format meant: the channels of 1D layers, normalizations and "
+    "Concatenate were axis 1.",
+)
 @click.option("--stdout", is_flag=True, help="Print the text and leave the file as it is.")
 def command() -> None:
     """Bring model texts into the canonical layout; comments and single empty lines stay. FILE may be - for standard

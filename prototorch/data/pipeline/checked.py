@@ -14,6 +14,8 @@ from prototorch.text.diagnostics import locate
 
 __all__ = ["CheckedColumns"]
 
+_COLOR_CHANNELS = (1, 3, 4)
+
 
 @dataclass(frozen=True)
 class CheckedColumns:
@@ -28,10 +30,18 @@ class CheckedColumns:
         signature, columns = self.signature, self.columns
         shapes, specs, name = dict(signature.inputs), {}, signature.preprocessed
         if name is not None:
-            raw = columns.dataset.columns[columns.inputs[name]]
+            raw = self._raw_spec(columns.dataset.columns[columns.inputs[name]], name)
             specs[name] = self._preprocessed_spec(raw, name)
             shapes[name] = raw.shape
         return PreprocessedColumns(signature, columns, self.feeding, shapes, specs)
+
+    def _raw_spec(self, raw: Spec, name: str) -> Spec:
+        """The spec of samples as preprocessing reads them: images have their channels where the input has them."""
+        is_first, shape = name == next(iter(self.signature.inputs)), raw.shape
+        if not is_first or not self.signature.has_channels_last or len(shape) != 3:
+            return raw
+        is_channels_first = shape[0] in _COLOR_CHANNELS and shape[2] not in _COLOR_CHANNELS
+        return Spec((*shape[1:], shape[0]), raw.dtype) if is_channels_first else raw
 
     def _preprocessed_spec(self, raw: Spec, name: str) -> Spec:
         """The spec of a preprocessed batch of one sample. Raises DataError where it is not the expected one."""

@@ -189,7 +189,7 @@ def _open_images(
     skips_unreadable: bool,
     folder: Path | None = None,
 ) -> Samples:
-    shape = signature.input_shape
+    shape = signature.image_shape
     if len(signature.inputs) != 1 or shape is None or len(shape) != 3 or shape[0] not in (1, 3, None):
         listing = ", ".join(f"{name} {_format_shape(shape)}" for name, shape in signature.inputs.items())
         first = images[0] if isinstance(images[0], str) else "an image"

@@ -93,6 +93,7 @@ class ModelSignature:
     data: the data block that the model was trained on, or is to be trained on. resizes_images, converts_color: whether
         preprocessing takes images of any size, and of any colour mode. cover_size: height and width that images of
         another aspect ratio are cropped to instead of being stretched, where preprocessing keeps the aspect ratio.
+    has_channels_last: whether images have their channels last in the first input; image files are read with them first.
     table: the columns of tables that the model was trained on.
     seed: decides what is drawn. limits: on files that the model's own blocks name.
     """
@@ -113,6 +114,7 @@ class ModelSignature:
     cover_size: tuple[int, int] | None = None
     resizes_images: bool = False
     converts_color: bool = False
+    has_channels_last: bool = False
     data: Data | None = None
     table: TableColumns = field(default_factory=TableColumns)
     seed: int = 0
@@ -127,6 +129,12 @@ class ModelSignature:
     def input_shape(self) -> Shape | None:
         """The shape of the first input; None for a model without inputs."""
         return next(iter(self.inputs.values()), None)
+
+    @property
+    def image_shape(self) -> Shape | None:
+        """`input_shape` as images are read, with the channels first."""
+        shape = self.input_shape
+        return (shape[2], *shape[:2]) if shape is not None and len(shape) == 3 and self.has_channels_last else shape
 
     @property
     def has_open_sizes(self) -> bool:

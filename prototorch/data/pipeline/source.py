@@ -108,7 +108,7 @@ class DataSource:
 def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None = None, learn: bool = False) -> Columns:
     """The columns of a data block, with its own validation data. limits: on the files that it names; learn: as for
     `DataSource.columns`. Raises DataError, ResourceError, UsageError, with the place of the source in the text."""
-    shape, cover, block = signature.input_shape, signature.cover_size, data
+    shape, cover, block = signature.image_shape, signature.cover_size, data
     with located(find_span(block, "source")):
         data, groups = _by_names(data, signature, limits)
     table = None if signature.text_names else table_options(data, signature, learn)

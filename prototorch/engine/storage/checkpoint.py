@@ -35,20 +35,22 @@ __all__ = [
     "save",
 ]
 
-FORMAT_VERSION = 1
+#: 2: the text has the channels of tables and sequences last, see `graph.text_upgrade`; 1: at axis 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """The content of a file: ``arrays`` by variable name; ``training``, the training state or None; ``input_ranges``,
-    the ranges of the training data by input; table_columns: the names of the columns of the training data; history: the
-    logs of the epochs, see `History.to_json`, or None."""
+    the ranges of the training data by input; table_columns: the names of the columns of the training data; version: of
+    the text, see `graph.text_upgrade.current_text`; history: the logs of the epochs, see `History.to_json`, or None."""
 
     text: str
     arrays: dict[str, np.ndarray]
     training: dict[str, Any] | None
     input_ranges: dict[str, ValueRange]
     table_columns: TableColumns
+    version: int
     history: dict[str, Any] | None = None
 
 
@@ -146,7 +148,7 @@ def load(path: str | PathLike[str], mapped: bool = False) -> Checkpoint:
         history = json.loads(str(meta["history"])) if "history" in meta else None
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: its history cannot be read: {error!s:.200}") from error
-    return Checkpoint(str(meta["model_text"]), variables, training, input_ranges, table, history)
+    return Checkpoint(str(meta["model_text"]), variables, training, input_ranges, table, int(meta["format"]), history)
 
 
 def check_model_meta(path: str | PathLike[str], meta: Mapping[str, Any]) -> None:

@@ -73,15 +73,17 @@ class RunFolder:
         newest = max((path.stat().st_mtime_ns for path in self.snapshots.paths()), default=0)
         return self.model_path.exists() and self.model_path.stat().st_mtime_ns >= newest
 
-    def model_text(self) -> str | None:
-        """The text of the newest snapshot or of the trained model; None if there is none, or none that can be read."""
+    def model_text(self) -> tuple[str, int] | None:
+        """The text of the newest snapshot or of the trained model, with the version of its format; None if there is
+        none, or none that can be read."""
         for path in (*reversed(self.snapshots.paths()), self.model_path):
             try:
-                text = container.peek(path).meta.get("model_text") if path.exists() else None
+                meta = container.peek(path).meta if path.exists() else {}
             except ModelFileError:
                 continue
-            if isinstance(text, str):
-                return text
+            text, version = meta.get("model_text"), meta.get("format")
+            if isinstance(text, str) and isinstance(version, int):
+                return text, version
         return None
 
     def __enter__(self) -> RunFolder:

@@ -11,6 +11,7 @@ from prototorch.initializers.base import Initializer
 from prototorch.interop.counterparts.keras.row import KerasRow, keras_row
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import MapLayer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 from prototorch.regularizers import Regularizer
 from prototorch.schema.block import Block
@@ -67,8 +68,13 @@ def layer_config(layer: Layer, name: str) -> tuple[str, dict[str, Any]]:
     if row.write is not None:
         row.write(layer, config)
     if data_format := row.written_data_format(type(layer)):
-        config["data_format"] = data_format
+        config["data_format"] = "channels_last" if has_channels_last(layer) else data_format
     return row.name_of(type(layer)), config
+
+
+def has_channels_last(layer: Layer) -> bool:
+    """Whether it is a layer over a map of a number of axes that its class tells, and has the channels behind them."""
+    return isinstance(layer, MapLayer) and hasattr(type(layer), "rank") and layer.has_channels_last(0)
 
 
 def _fields(layer: Layer, row: KerasRow) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from prototorch.interop.counterparts.keras.row import keras_row
 from prototorch.interop.counterparts.row import write_fields
 from prototorch.interop.keras.default_names import default_names
 from prototorch.interop.keras.feature_orders import NetOrders
-from prototorch.interop.keras.layer_config import activation_function, layer_config
+from prototorch.interop.keras.layer_config import activation_function, has_channels_last, layer_config
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.gated_unit import RecurrentWeights
@@ -82,7 +82,7 @@ def keras_layers(net: Net) -> KerasModel:
 class _Conversion:
     def __init__(self, net: Net, names: Mapping[str, str]):
         """names: what layers are called in Keras by the names of their nodes, where it is another name."""
-        self.net = net = channels_first_net(net)
+        self.net = net = channels_first_net(net, keeps_sequences=True)
         self.names = names
         self.values = NetOrders(net, reorders_vectors=False)
         self.tensors: dict[str, KerasTensor] = {}
@@ -177,29 +177,33 @@ class _Conversion:
         if _is_transposed(node.layer):
             crops = _transposed_crops(node.layer)
             if crops is not None:
-                tensors = [self._add_windows(f"{self._stem(node)}_crop", "Cropping", crops, tensors[0])]
+                name, is_last = f"{self._stem(node)}_crop", has_channels_last(node.layer)
+                tensors = [self._add_windows(name, "Cropping", crops, tensors[0], is_last)]
         self.tensors.update(zip(node.tops, tensors, strict=True))
 
-    def _add_windows(self, name: str, kind: str, sizes: Sequence[tuple[int, int]], tensor: KerasTensor) -> KerasTensor:
-        """A ZeroPadding or Cropping of these sizes (before, after)."""
+    def _add_windows(
+        self, name: str, kind: str, sizes: Sequence[tuple[int, int]], tensor: KerasTensor, is_last: bool
+    ) -> KerasTensor:
+        """A ZeroPadding or Cropping of these sizes (before, after). is_last: whether the channels are the last axis."""
         rank = len(sizes)
         field_name = "padding" if kind == "ZeroPadding" else "cropping"
         name = self._name(name)
         config: dict[str, Any] = {"name": name, "trainable": True, "dtype": "float32"}
         config[field_name] = list(sizes[0]) if rank == 1 else [list(pair) for pair in sizes]
-        if rank == 1 and kind == "Cropping":
+        is_transposed = rank == 1 and kind == "Cropping" and not is_last
+        if is_transposed:
             tensor = self._add_transposition(f"{name}_before", tensor)
-        else:
-            config["data_format"] = "channels_first"
+        elif rank > 1 or kind == "ZeroPadding":
+            config["data_format"] = "channels_last" if is_last else "channels_first"
         self.layers[name] = KerasLayer(name, f"{kind}{rank}D", config, [KerasCall((tensor,))])
         last = KerasTensor(name)
-        return self._add_transposition(f"{name}_after", last) if rank == 1 and kind == "Cropping" else last
+        return self._add_transposition(f"{name}_after", last) if is_transposed else last
 
     def _transpositions(self, node: LayerNode, layer: Layer) -> tuple[list[int], list[int]]:
         """The axes of Permute before and after a layer that has its channels last there; none for other layers."""
         row = keras_row(type(layer))
         if row is not None and row.is_channels_last(type(layer)):
-            return [2, 1], [2, 1]
+            return ([], []) if has_channels_last(layer) else ([2, 1], [2, 1])
         shape = self.values.shape(node.bottoms[0])
         if not isinstance(layer, layers.LayerNormalization) or shape is None or len(layer.axis) != 1:
             return [], []
@@ -240,7 +244,8 @@ class _Conversion:
         new = layer.replace(**changes)
         if not any(map(any, pads)):
             return new, inputs
-        return new, [self._add_windows(f"{self._stem(node)}_pad", "ZeroPadding", pads, inputs[0])]
+        windows = self._add_windows(f"{self._stem(node)}_pad", "ZeroPadding", pads, inputs[0], has_channels_last(layer))
+        return new, [windows]
 
     def _pool_pads(self, node: LayerNode, layer: Any, pads: list[Any], low: float) -> list[Any]:
         """The padding of a pooling as zeros around its input, with what `ceil_mode` adds at the end."""
@@ -252,7 +257,8 @@ class _Conversion:
             if shape is None:
                 raise NotExpressibleError("ceil_mode with an input whose size is open")
             strides = layer.strides or layer.pool_size
-            for axis, (size, kernel, stride) in enumerate(zip(shape[2:], layer.pool_size, strides, strict=True)):
+            sizes = shape[1:-1] if has_channels_last(layer) else shape[2:]
+            for axis, (size, kernel, stride) in enumerate(zip(sizes, layer.pool_size, strides, strict=True)):
                 before, after = pads[axis]
                 rest = (size + before + after - kernel) % stride
                 starts_inside = rest and size + before > ((size + before + after - kernel) // stride + 1) * stride

@@ -15,8 +15,9 @@ from prototorch.interop.counterparts.torch.row import LAYOUTS, TorchLayer, Torch
 from prototorch.interop.symbolic_batch import BatchMultiple, Dim, Recording, live_nodes, record_sublayer
 from prototorch.interop.torch.op_table import TorchOpExport, find_op, has_op
 from prototorch.layers.activation import Linear
+from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.channels import MapLayer
+from prototorch.layers.channels import ChannelAxisLayer, MapLayer
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
 
 __all__ = ["find_layer_or_ops", "find_torch_layer", "state_arrays"]
@@ -52,7 +53,17 @@ def find_layer_or_ops(export: TorchLayerExport) -> TorchLayer:
         return _recorded_layer(export)
     if isinstance(layer, MapLayer) and layer.has_channels_last(len(export.shape) - 1):
         return _with_channels_last(export, layer)
+    if isinstance(layer, ChannelAxisLayer) and isinstance(layer, AffineNormLayer):
+        axis = layer.channel_axis(len(export.shape)) % len(export.shape)
+        return _with_channel_axis(export, layer, axis) if axis > 1 else find_torch_layer(export)
     return find_torch_layer(export)
+
+
+def _with_channel_axis(export: TorchLayerExport, layer: ChannelAxisLayer, axis: int) -> TorchLayer:
+    """A normalization of the channels along this axis, which is moved behind the batch, as PyTorch has it, and back."""
+    shapes = tuple((shape[0], shape[axis], *shape[1:axis], *shape[axis + 1 :]) for shape in export.shapes)
+    inner = find_torch_layer(replace(export, layer=layer.replace(axis=1), shapes=shapes))
+    return replace(inner, compute=lambda t, m, x: inner.compute(t, m, x.movedim(axis, 1)).movedim(1, axis))
 
 
 def _with_channels_last(export: TorchLayerExport, layer: MapLayer) -> TorchLayer:
@@ -60,7 +71,7 @@ def _with_channels_last(export: TorchLayerExport, layer: MapLayer) -> TorchLayer
     rank = layer.map_rank(len(export.shape))
 
     def is_map(ndim: int) -> bool:
-        return rank > 0 and ndim - 1 - rank >= 1
+        return rank > 0 and ndim - 1 - rank >= min(layer.axes_before_channels, 1)
 
     def first(shape: tuple[Any, ...]) -> tuple[Any, ...]:
         axis = len(shape) - 1 - rank

@@ -69,7 +69,7 @@ _MASKED = {
     "simple": "Masking { }  SimpleRNN { units: 3  return_sequences: true }  TimeDistributed { Dense { units: 2 } }",
     "attention": "Masking { }  MultiHeadAttention { num_heads: 2  key_dim: 3 }",
     "causal attention": "Masking { }  MultiHeadAttention { num_heads: 2  key_dim: 3  causal: true }",
-    "mean": "Masking { }  Dense { units: 3  activation: tanh }  Permute { dims: [2, 1] }  GlobalAveragePooling1D { }",
+    "mean": "Masking { }  Dense { units: 3  activation: tanh }  GlobalAveragePooling1D { }",
     "softmax": "Masking { }  Permute { dims: [2, 1] }  Softmax { }",
     "merged": "name: \"m\"  Multiply { branch { Masking { } } branch { Dense { units: 3 }  Masking { } } }",
     "normalized": "Masking { }  BatchNormalization { axis: -1 }  LayerNormalization { }  LSTM { units: 2 }",

@@ -69,7 +69,7 @@ _MASKED = {
     "gru both ways": "Masking { }  Bidirectional { GRU { units: 3 } }",
     "reset before": "Masking { }  GRU { units: 3  reset_after: false  go_backwards: true  return_sequences: true }",
     "attention": "Masking { }  MultiHeadAttention { num_heads: 2  key_dim: 3 }",
-    "mean": "Masking { }  Dense { units: 3  activation: tanh }  Permute { dims: [2, 1] }  GlobalAveragePooling1D { }",
+    "mean": "Masking { }  Dense { units: 3  activation: tanh }  GlobalAveragePooling1D { }",
     "merged": "Multiply { branch { Masking { } } branch { Dense { units: 3 }  Masking { } } }",
 }
 

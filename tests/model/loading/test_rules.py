@@ -76,7 +76,7 @@ def test_rules_may_exchange_two_layers(tmp_path: Path):
 
 
 def test_a_single_weight_is_mapped_to_a_weight_of_ours_with_its_layout(tmp_path: Path):
-    text = 'name: "n" input { name: "x" shape: [3, 6] } SeparableConv1D { name: "s"  filters: 5  kernel_size: 2 }'
+    text = 'name: "n" input { name: "x" shape: [6, 3] } SeparableConv1D { name: "s"  filters: 5  kernel_size: 2 }'
     rng = np.random.default_rng(0)
     state = {
         "dw.weight": rng.normal(size=(3, 1, 2)).astype(np.float32),

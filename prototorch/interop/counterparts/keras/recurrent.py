@@ -83,8 +83,8 @@ def _read_time_distributed(site: KerasLayerImport) -> Values:
     inner_builder = OrderedNetBuilder("inner")
     is_map = hasattr(class_of_name(kind), "rank")
     rank = value.rank - 1
-    data_format = config.get("data_format")
-    inner_order = channels_first(rank) if is_map and data_format != "channels_first" else identity(rank)
+    is_first = rank == 2 or config.get("data_format") == "channels_first"
+    inner_order = channels_first(rank) if is_map and not is_first else identity(rank)
     value = site.builder.in_order(value, (0, *(axis + 1 for axis in inner_order)))
     step = inner_builder.input("step", [value.their_shape[1:][axis] for axis in range(rank)], "float32", inner_order)
     call = KerasLayerCall(0, "layer", kind, "", config, (CallOutput(-1),))

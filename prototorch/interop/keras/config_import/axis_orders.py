@@ -20,6 +20,7 @@ from prototorch.graph.symbolic import top_names
 from prototorch.graph.trace import Trace, trace_node
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import without_default_axis
 from prototorch.schema.names import find_name_error, to_name
 from prototorch.spec import Spec
 from prototorch.text.limits import MAX_ELEMENTS
@@ -113,6 +114,8 @@ class OrderedNetBuilder:
         """A layer's outputs. order: of their axes; None: Keras' own. Raises NotImportableError for wrong shapes."""
         name = self.unused_name(path)
         layer = layer.replace(name=name)
+        if inputs:
+            layer = without_default_axis(layer, inputs[0].rank + 1)
         tops = top_names(name, layer.output_count())
         node = LayerNode(name, layer, tuple(value.name for value in inputs), tops)
         try:
@@ -167,6 +170,10 @@ class OrderedNetBuilder:
     def as_keras(self, value: OrderedValue) -> OrderedValue:
         """The value with Keras' own order of axes."""
         return self.in_order(value, identity(value.rank))
+
+    def is_permuted(self, value: OrderedValue) -> bool:
+        """Whether a value is the output of a Permute."""
+        return any(value.name in node.tops and isinstance(node.layer, layers.Permute) for node in self.nodes)
 
     def has_mask(self, value: OrderedValue) -> bool:
         """Whether a value has a mask of its steps."""

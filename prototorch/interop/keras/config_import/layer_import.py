@@ -56,6 +56,10 @@ def _spatial(site: KerasLayerImport) -> Values:
         del fields["strides"]  # the default
     if fields.get("padding") == "causal":
         fields["padding"] = [[site.config.get("dilation_rate", [1])[0] * (_first(site.config["kernel_size"]) - 1), 0]]
+    if rank == 2 and site.has_channels_first:
+        fields["data_format"] = "channels_first"
+    elif rank == 2 and site.builder.is_permuted(x):
+        fields["data_format"] = "channels_last"  # stated, since older texts meant channels_first behind a Permute
     activation = fields.get("activation")
     if isinstance(activation, _AXIS_ACTIVATIONS):
         fields["activation"] = layers.Linear()

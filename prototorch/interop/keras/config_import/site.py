@@ -87,10 +87,14 @@ class KerasLayerImport:
             layer = layer.replace(trainable=False)
         return self.builder.add(layer, inputs, self.call.path, order)
 
-    def spatial_order(self, rank: int) -> AxisOrder:
-        """The order in which a layer over maps reads its input."""
+    @property
+    def has_channels_first(self) -> bool:
+        """Whether a layer over maps has the channels before the axes of the map in Keras."""
         data_format = self.config.get("data_format", self.config.get("dim_ordering"))
-        is_first = data_format in ("channels_first", "th") or (
-            data_format in (None, "default") and not self.is_channels_last
-        )
-        return identity(rank) if is_first else channels_first(rank)
+        is_default = data_format in (None, "default")
+        return data_format in ("channels_first", "th") or (is_default and not self.is_channels_last)
+
+    def spatial_order(self, rank: int) -> AxisOrder:
+        """The order in which a layer over maps reads its input: sequences as in Keras, others with the channels first.
+        rank: the number of axes of a sample."""
+        return identity(rank) if rank == 2 or self.has_channels_first else channels_first(rank)

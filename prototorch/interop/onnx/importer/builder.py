@@ -30,6 +30,7 @@ from prototorch.interop.onnx.importer.operands import (
 )
 from prototorch.interop.onnx.importer.registry import NoLayerError
 from prototorch.layers.base import Layer
+from prototorch.layers.channels import with_channels_first
 from prototorch.ops.core import use_interpreter
 from prototorch.spec import Spec
 
@@ -88,6 +89,8 @@ class NetBuilder:
         """
         arrays = {name: _in_net(w) for name, w in (weights or {}).items() if w is not None}
         weight_names = [w.name for w in arrays.values() if isinstance(w, KnownArray) and w.name]
+        if inputs:
+            layer = with_channels_first(layer, len(self._trace.values[inputs[0].top].shape))
         name = self._name(layer, weight_names)
         sources = (type(layer), tuple(weight_names))
         if weight_names and len(weight_names) == len(arrays):
