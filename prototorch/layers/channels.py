@@ -130,9 +130,14 @@ class MapLayer(ChannelAxisLayer, abstract=True):
         return moved if isinstance(result, tuple) else moved[0]
 
     def _fail_rank(self, ctx: Context, x: ArrayValue, rank: int) -> None:
-        axes = ["time"] * (self.axes_before_channels - 1) + [*_MAP_AXES.get(rank, "...").split(", "), "channels"]
+        names, before = f"{_MAP_AXES.get(rank, '...')}, channels", self.axes_before_channels
+        if getattr(self, "batch_axes", 1) != 1:
+            ctx.fail(
+                f"with batch_axes {before} the input must have {before + rank + 1} axes, the batch's included "
+                f"({before} of the batch, {names}), got {x.ndim}"
+            )
         ctx.fail(
-            f"the input must have {len(axes)} dimensions ({', '.join(axes)}), got {x.ndim - 1}; "
+            f"the input must have {before + rank} dimensions ({'time, ' * (before - 1)}{names}), got {x.ndim - 1}; "
             "a Reshape before it adds those that are missing"
         )
 

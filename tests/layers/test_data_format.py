@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from prototorch.engine.harness.parse_example import parse_layer
-from prototorch.errors import ModelWarning
+from prototorch.errors import ModelWarning, ShapeError
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import MapLayer
 from prototorch.model.load import model_from_text
@@ -129,6 +129,16 @@ def test_concatenate_follows_the_data_format():
 def test_a_wrong_number_of_axes_names_them_in_the_order_of_the_data_format():
     with pytest.raises(Exception, match=r"3 dimensions \(rows, columns, channels\), got 2"):
         ours("Conv2D { filters: 2  kernel_size: 3  data_format: channels_last }", [numbers(2, 4, 2)], {})
+
+
+@pytest.mark.parametrize("batch_axes", [2, 10**9, 2**62])
+def test_a_wrong_number_of_axes_is_named_with_the_axes_of_the_batch(batch_axes):
+    text = f"Conv1D {{ filters: 2  kernel_size: 3  batch_axes: {batch_axes} }}"
+    message = (
+        rf"batch_axes {batch_axes} .* have {batch_axes + 2} axes.*{batch_axes} of the batch, steps, channels\), got 3"
+    )
+    with pytest.raises(ShapeError, match=message):
+        ours(text, [numbers(2, 4, 2)], {})
 
 
 @pytest.mark.parametrize(
