@@ -133,7 +133,7 @@ def test_a_wrong_number_of_axes_names_them_in_the_order_of_the_data_format():
 
 @pytest.mark.parametrize("batch_axes", [2, 10**9, 2**62])
 def test_a_wrong_number_of_axes_is_named_with_the_axes_of_the_batch(batch_axes):
-    text = f"Conv1D {{ filters: 2  kernel_size: 3  batch_axes: {batch_axes} }}"
+    text = f"Conv1D {{ filters: 2  kernel_size: 3  batch_axes: {batch_axes}  data_format: channels_last }}"
     message = (
         rf"batch_axes {batch_axes} .* have {batch_axes + 2} axes.*{batch_axes} of the batch, steps, channels\), got 3"
     )
