@@ -160,7 +160,8 @@ def with_channels_first(layer: Layer, ndim: int) -> Layer:
     if isinstance(layer, MapLayer):
         return layer.with_data_format("channels_first") if layer.has_channels_last(ndim - 1) else layer
     if isinstance(layer, ChannelAxisLayer):
-        return layer if layer.channel_axis(ndim) % ndim == 1 else layer.with_data_format("channels_first")
+        is_axis_1 = ndim < 3 or layer.channel_axis(ndim) % ndim == 1
+        return layer if is_axis_1 else layer.with_data_format("channels_first")
     return layer.with_data_format("channels_first")
 
 

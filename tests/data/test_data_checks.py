@@ -225,7 +225,7 @@ def test_shapes_that_differ_by_an_axis_are_brought_to_what_is_wanted():
     assert bound.column_array("x").shape == (2, 3, 4, 5)
     bound = bind(as_dataset(X[:, 0]), {"x": (1,)}, {})
     assert bound.columns["x"].shape == (1,)
-    with pytest.raises(DataError, match="channels-first"):
+    with pytest.raises(DataError, match=r"images are \[channels, height, width\]"):
         bind(as_dataset(last), {"image": (3, 9, 9)})
 
 
