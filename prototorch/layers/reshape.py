@@ -13,9 +13,9 @@ from prototorch.schema import Dims, example, field
 
 
 class Flatten(Layer):
-    """All dimensions but the batch's as one (Keras). Channels-first: the order is channel, row, column.
+    """All dimensions but the batch's as one (Keras). The elements keep the order in which the dimensions are declared.
 
-    Input [batch, ...], output [batch, product of the rest].
+    Input [batch, ...], output [batch, product of the rest]: channel, row, column of [batch, channels, rows, columns].
     """
 
     channel_axis_note = (

@@ -6,6 +6,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import torch
 
 from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import ModelWarning, ShapeError
@@ -14,7 +15,7 @@ from prototorch.layers.channels import MapLayer
 from prototorch.model.load import model_from_text
 from tests.layers.compare import beside_keras, numbers, text_of, tupled
 from tests.layers.kernel_layouts import moved, split
-from tests.layers.peers import assert_same, ours, random_weights
+from tests.layers.peers import KERAS, assert_same, keras_side, ours, random_weights
 from tests.layers.test_conv_peers import CHANNELWISE, CONVOLUTIONS, TRANSPOSED, names
 
 EXAMPLES = [(name, one) for name, cls in Layer.members().items() if issubclass(cls, MapLayer) for one in cls.examples]
@@ -129,6 +130,43 @@ def test_concatenate_follows_the_data_format():
 def test_a_wrong_number_of_axes_names_them_in_the_order_of_the_data_format():
     with pytest.raises(Exception, match=r"3 dimensions \(rows, columns, channels\), got 2"):
         ours("Conv2D { filters: 2  kernel_size: 3  data_format: channels_last }", [numbers(2, 4, 2)], {})
+
+
+def test_features_of_steps_are_the_channels_of_the_layers_behind():
+    """Words as vectors, as in Keras: 8 factors of a normalization, and two sequences joined along their features."""
+    text = """input { shape: [60]  dtype: int32 }
+    Embedding { name: "words"  input_dim: 20  output_dim: 8 }
+    BatchNormalization { name: "norm" }
+    Conv1D { name: "conv"  filters: 4  kernel_size: 3  activation: relu }
+    Concatenate { name: "both"  bottom: ["conv", "conv"] }
+    output: "both"
+    """
+    model = model_from_text(text)
+    words = keras.Input((60,), dtype="int32")
+    peer_norm, peer_conv = keras.layers.BatchNormalization(), keras.layers.Conv1D(4, 3, activation="relu")
+    embed = keras.layers.Embedding(20, 8)
+    y = peer_conv(peer_norm(embed(words)))
+    peer = keras.Model(words, keras.layers.Concatenate()([y, y]))
+    weights = model.get_weights()
+    assert weights["norm/gamma"].shape == (8,)
+    embed.embeddings.assign(weights["words/embeddings"])
+    peer_conv.kernel.assign(weights["conv/kernel"].transpose(2, 1, 0))
+    x = np.random.default_rng(0).integers(0, 20, (3, 60)).astype(np.int32)
+    ours_out, theirs = model.predict(x), peer(torch.tensor(x)).detach().numpy()
+    assert ours_out.shape == theirs.shape == (3, 58, 8)
+    np.testing.assert_allclose(ours_out, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_convolution_on_every_step_is_keras():
+    layer = keras.layers.TimeDistributed(keras.layers.Conv1D(3, 2))
+    text = "TimeDistributed { Conv1D { filters: 3  kernel_size: 2 } }"
+    x = numbers(2, 4, 5, 2)
+    weights = random_weights(text, [x])
+    mine = ours(text, [x], weights)
+    kernel, bias = weights["layer/kernel"].transpose(2, 1, 0), weights["layer/bias"]
+    outputs, grads = keras_side(layer, lambda one, t: one(t[0]), [x], {"kernel": kernel, "bias": bias})
+    theirs = {"x0": grads["x0"], "layer/kernel": grads["kernel"].transpose(2, 1, 0), "layer/bias": grads["bias"]}
+    assert_same(mine, (outputs, theirs), KERAS)
 
 
 @pytest.mark.parametrize("batch_axes", [2, 10**9, 2**62])
