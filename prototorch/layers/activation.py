@@ -249,6 +249,7 @@ class Activation(Layer):
 
     follows_layer = True
     activation: ActivationLayer = field(doc="The activation.")
+    channel_axis_note = "its activation says it: the last one of Softmax and LogSoftmax, as in Keras"
     mask_policy = "keep"
     keeps_positions = True
     examples = [
