@@ -127,6 +127,10 @@ class MapLayer(ChannelAxisLayer, abstract=True):
         result = self.call(ctx, *(self._channels_first(ctx, x, rank) for x in inputs))
         outputs = result if isinstance(result, tuple) else (result,)
         moved = tuple(self._channels_last(ctx, y, rank) for y in outputs)
+        mask = ctx.mask(inputs[0]) if self.mask_policy == "keep" else None
+        if mask is not None:  # as it is: transposed there and back it may have got an axis of size 1
+            for y in moved:
+                ctx.set_mask(y, mask)
         return moved if isinstance(result, tuple) else moved[0]
 
     def _fail_rank(self, ctx: Context, x: ArrayValue, rank: int) -> None:

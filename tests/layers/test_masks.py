@@ -100,6 +100,16 @@ def test_a_mean_over_another_axis_than_the_masked_one_says_so():
         L.GlobalAveragePooling1D(data_format="channels_first")(x)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("steps", "channels"), [(4, 3), (4, 1), (1, 3), (1, 1)])
+def test_whole_channels_are_dropped_from_a_sequence_that_keeps_its_mask(steps, channels, training):
+    x = tensor(np.ones((2, steps, channels), np.float32))
+    x.mask = tensor(np.arange(2 * steps).reshape(2, steps) % 3 > 0)
+    with training_phase(training):
+        y = L.SpatialDropout1D(0.5)(x)
+    assert y.mask.numpy().tolist() == x.mask.numpy().tolist()
+
+
 def test_an_unmasked_input_of_a_merging_layer_is_named():
     x, y = (tensor(np.zeros((2, 4, 3), np.float32)) for _ in range(2))
     x.mask = tensor(np.ones((2, 4), bool))
