@@ -20,6 +20,7 @@ from prototorch.layers.base import Layer
 from prototorch.layers.channels import MapLayer
 from prototorch.layers.context import Context
 from prototorch.layers.mask_shapes import is_mask_shape
+from prototorch.layers.reshape import Permute
 from prototorch.layers.weight_share import WeightShare
 from prototorch.layers.weight_source import weight_source
 from prototorch.ops.core import use_interpreter
@@ -361,8 +362,6 @@ def _check_permuted_sequence(node: LayerNode, producers: Mapping[str, Layer]) ->
     layer, before = node.layer, producers.get(node.bottoms[0]) if node.bottoms else None
     if not isinstance(layer, MapLayer) or getattr(layer, "rank", 0) != 1 or layer.data_format is not None:
         return
-    from prototorch.layers.reshape import Permute
-
     if isinstance(before, Permute) and list(before.dims) == [2, 1]:
         name = type(layer).__name__
         raise ShapeError(

@@ -16,6 +16,7 @@ from prototorch.errors import FileError, ModelFileError, PrototorchError, UsageE
 from prototorch.graph.net import Net
 from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
+from prototorch.graph.text_upgrade import current_text
 from prototorch.graph.trace import trace
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.tokenizer import Tokenizer
@@ -340,10 +341,6 @@ def _read_history(model: Model, saved: checkpoint.Checkpoint, path: str) -> Hist
 
 
 def _saved_text(saved: checkpoint.Checkpoint) -> str:
-    if saved.version == checkpoint.FORMAT_VERSION:
-        return saved.text
-    from prototorch.graph.text_upgrade import current_text
-
     return current_text(saved.text, saved.version)
 
 
