@@ -17,7 +17,7 @@ from prototorch.errors import UsageError
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.operator_layers import as_layer_call
-from prototorch.graph.symbolic_functions import Call, MinimizeCall, SymbolicCall, creation_order
+from prototorch.graph.symbolic_functions import Call, MinimizeCall, SymbolicCall, VariableCall, creation_order
 from prototorch.graph.symbolic_operators import SymbolicOperators
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import DataFormat
@@ -54,6 +54,13 @@ class SymbolicTensor(SymbolicOperators):
 
     def minimize_with(self, optimizer: Any, variables: Sequence[Any] | None) -> SymbolicTensor:
         """See `prototorch.optimizers.Optimizer.minimize`."""
+        variables = [variables] if isinstance(variables, SymbolicTensor) else variables
+        for variable in variables or ():
+            if not isinstance(getattr(variable, "call", None), VariableCall):
+                raise UsageError(
+                    f"minimize: expected variables (pt.Variable), got {variable!r:.60}; without a list all trainable "
+                    "variables and the weights of layers are changed"
+                )
         return SymbolicTensor(MinimizeCall(optimizer, self, variables), 0)
 
     def apply_layer(self, layer: Layer, inputs: tuple[Any, ...]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -43,6 +43,7 @@ __all__ = [
     "make_run",
     "next_step",
     "step_counts",
+    "tensors_in",
     "trained_tensors",
 ]
 
@@ -64,8 +65,36 @@ class StaticProgram:
         #: gradients that are differentiated again
         self.differentiated = {c.number for c in gradient_calls if c.number in inner}
         self.is_training = bool(self.minimizers)
+        for call in self.minimizers:
+            if call.variables is None:
+                _check_untrained(calls_before(call.inputs))
         #: tensors of the CPU among the arguments of functions: their copies on the device of the graph, by their ids
         self.constants: dict[int, Tensor] = {}
+
+
+def _check_untrained(calls: Sequence[Call]) -> None:
+    """Raises UsageError where a step would leave out what asks for a gradient: weights of modules are no variables."""
+    for call in calls:
+        for argument in tensors_in([call.args, call.options]) if isinstance(call, SymbolicCall) else ():
+            if argument.requires_grad:
+                raise UsageError(
+                    f"minimize: an argument of {call.name} is a tensor {list(argument.shape)} that requires a "
+                    "gradient, as weights of pt.nn modules do, and a step of a graph changes variables and weights of "
+                    "layers alone: take pt.Variable or pt.layers, detach() of a tensor that is to stay, or name the variables"
+                )
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """The tensors in arguments, also in lists, tuples, dicts and slices."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_in(one)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, slice):
+        yield from tensors_in([value.start, value.stop, value.step])
 
 
 class Evaluation:

@@ -12,7 +12,7 @@ from prototorch.graph.symbolic import LayerCall, LayerNaming, weights_owner
 from prototorch.graph.symbolic_functions import AssignCall, Call, MinimizeCall, SymbolicCall, VariableCall
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import weight_source
-from prototorch.static.evaluation import existing_tensors
+from prototorch.static.evaluation import existing_tensors, tensors_in
 from prototorch.static.kept_array import KeptArray
 
 __all__ = ["GraphState", "GraphVariables", "LayerWeight"]
@@ -82,7 +82,7 @@ class GraphState:
             (f"an argument of {c.name}", t)
             for c in self._calls
             if isinstance(c, SymbolicCall)
-            for t in _tensors_in([c.args, c.options])
+            for t in tensors_in([c.args, c.options])
         ]
 
     def weights(self) -> dict[str, Tensor]:
@@ -132,16 +132,3 @@ def _named_layers(calls: Iterable[Call]) -> Iterator[tuple[str, Layer]]:
     names.reserve(layer.name for layer in layers.values())
     for layer in reversed(layers.values()):
         yield names.layer(layer, layer.name in names.used_names, weight_source(layer) is not None), layer
-
-
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """The tensors in arguments, also in lists, tuples, dicts and slices."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _tensors_in(one)
-    elif isinstance(value, dict):
-        yield from _tensors_in(list(value.values()))
-    elif isinstance(value, slice):
-        yield from _tensors_in([value.start, value.stop, value.step])

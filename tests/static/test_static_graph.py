@@ -157,6 +157,9 @@ def test_operators_are_layers_in_a_model():
         (lambda: pt.group(pt.Variable(1.0)), UsageError, "expected assignments"),
         (lambda: pt.gradients(3, []), UsageError, "outputs must be symbolic tensors, got int"),
         (lambda: pt.optimizers.SGD().minimize(pt.tensor(1.0)), UsageError, "expected a symbolic tensor, got Tensor"),
+        (lambda: pt.optimizers.SGD().minimize(pt.Variable(1.0), [pt.Input((2,))]), UsageError, "expected variables"),
+        (lambda: pt.Graph([], [], [pt.optimizers.SGD().minimize(pt.nn.Linear(2, 1)(pt.Variable([1.0, 2.0])).sum())]),
+         UsageError, r"an argument of nn\.functional\.linear is a tensor \[1, 2\] that requires a gradient"),
     ],
 )  # fmt: skip
 def test_mistakes(make, error, message):
