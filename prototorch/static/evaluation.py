@@ -80,7 +80,7 @@ def _check_untrained(calls: Sequence[Call]) -> None:
                 raise UsageError(
                     f"minimize: an argument of {call.name} is a tensor {list(argument.shape)} that requires a "
                     "gradient, as weights of pt.nn modules do, and a step of a graph changes variables and weights of "
-                    "layers alone: take pt.Variable or pt.layers, detach() of a tensor that is to stay, or name the variables"
+                    "layers alone: take pt.Variable or pt.layers, detach() of what is to stay, or name the variables"
                 )
 
 
