@@ -222,12 +222,6 @@ VALUE_FUNCTIONS = {
 }  # fmt: skip
 
 
-def graph_of(function, *examples):
-    """A function as a static graph."""
-    inputs = [pt.Input(tuple(x.shape), batch_size=None, dtype=str(x.dtype).split(".")[-1]) for x in examples]
-    return pt.Graph(inputs, [function(*inputs)])
-
-
 @pytest.mark.parametrize("run", [lambda f: f, pt.compile], ids=["eager", "compile"])
 @pytest.mark.parametrize("name", VALUE_FUNCTIONS)
 def test_functions_of_values(name, run):
@@ -247,6 +241,26 @@ def test_functions_of_values(name, run):
     assert float(counter) == 1
     function(*valid)
     assert float(counter) == 2
+
+
+def run_as_graph(work, arguments, count):
+    """A function as a static graph that also counts its runs; numbers are constants of it."""
+    fed = [x for x in arguments if x.ndim]
+    symbols = [pt.Input(tuple(x.shape[1:]), dtype=str(x.dtype).removeprefix("prototorch.")) for x in fed]
+    given = iter(symbols)
+    result = work(*(next(given) if x.ndim else x for x in arguments))
+    pt.Graph(symbols, [result], [count.assign_add(1.0)])(*(x.numpy() for x in fed))
+
+
+@pytest.mark.parametrize("name", VALUE_FUNCTIONS)
+def test_functions_of_values_in_a_static_graph(name):
+    work, valid, refused = VALUE_FUNCTIONS[name]
+    count = pt.Variable(0.0, trainable=False)
+    run_as_graph(work, valid, count)
+    for arguments in refused:
+        with pytest.raises((UsageError, ShapeError)):
+            run_as_graph(work, arguments, count)
+    assert count.value == 1
 
 
 def test_no_function_checks_values_without_the_plan():
