@@ -16,6 +16,7 @@ from tests.nets.trained_levels import Yard, data_of, run
 pytestmark = [
     pytest.mark.skipif(native.unavailable_reason() is not None, reason="no native kernels here"),
     pytest.mark.filterwarnings("ignore:data. the targets of:prototorch.data.checks.DataWarning"),  # they are random
+    pytest.mark.filterwarnings("ignore:the schedule:prototorch.errors.ModelWarning"),  # it is for the text's own epochs
 ]
 
 #: the size of pictures, where a model's own is more than a test needs; weights behind them become fewer too
