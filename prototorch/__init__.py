@@ -16,7 +16,7 @@ import importlib
 import os
 from typing import Any
 
-from prototorch.errors import did_you_mean
+from prototorch.errors import did_you_mean, explain_word
 
 __version__ = "0.1.0"
 __distribution__ = "prototorch-dl"  # by which the command line knows this package from another one
@@ -84,14 +84,15 @@ def __getattr__(name: str) -> Any:
         loaded = importlib.import_module(module)
         value = getattr(loaded, attribute) if attribute else loaded
     elif os.path.isdir(os.path.join(__path__[0], name)):  # ``from prototorch import train`` asks here first
-        raise AttributeError(f"the package prototorch.{name} has not been imported: import prototorch.{name}")
+        hint = "; TensorFlow's optimizers are in prototorch.optimizers" if name == "train" else ""
+        raise AttributeError(f"the package prototorch.{name} has not been imported: import prototorch.{name}{hint}")
     else:
         names = {} if name.startswith("__") else importlib.import_module("prototorch.eager.namespace").NAMES
         if name not in names and not name.startswith("__"):
             names = _tensor_names()
         if name not in names:
-            hint = did_you_mean(name, [*_PUBLIC, *names])
-            raise AttributeError(f"prototorch has no attribute {name!r}.{hint}")
+            hint = explain_word(name) or f".{did_you_mean(name, [*_PUBLIC, *names])}"
+            raise AttributeError(f"prototorch has no attribute {name!r}{hint}")
         value = names[name]
     globals()[name] = value
     return value

@@ -23,6 +23,7 @@ PrototorchError            1   (never raised itself)
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
 import re
 import sys
@@ -193,6 +194,19 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 _MAX_CANDIDATES, _MAX_COMPARED = 10_000, 300  # names that are looked at, and that a word is compared with
 _MAX_COMPARED_LENGTH = 40  # characters of a word for which there is a hint
+
+
+@lru_cache(maxsize=256)
+def explain_word(word: str, in_module: bool = False) -> str:
+    """``: for TensorFlow's 'layers.dense', write ...`` for a word of TensorFlow 1's, else an empty string.
+
+    word: with the name of its module (``layers.dense``), or, but for ``in_module``, without it. The table of words is
+    loaded when a word is explained.
+    """
+    words: dict[str, str] = importlib.import_module("prototorch.base.tensorflow_words").TENSORFLOW_WORDS
+    last = word.rpartition(".")[2]
+    matches = [word] if word in words or in_module else [name for name in words if name.rpartition(".")[2] == last]
+    return f": for TensorFlow's {matches[0]!r}, {words[matches[0]]}" if matches and matches[0] in words else ""
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -115,6 +115,8 @@ WINGS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
         ("prototorch.compiler",),
         ("prototorch.static",),
     )),
+    # words of other systems over the face
+    "compat": (("pytorch", "cuda"), (("prototorch.compat",),)),
     # files and nets of other systems: what all share, readers and writers, tables of systems, weight sets
     "interop": ((), (
         ("prototorch.interop.protobuf_reader",),

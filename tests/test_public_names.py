@@ -125,6 +125,16 @@ NAMES = {
         is_initialized manual_seed manual_seed_all max_memory_allocated mem_get_info memory_allocated
         memory_reserved reset_peak_memory_stats seed seed_all set_device set_rng_state synchronize
     """,
+    "compat.tf1": """
+        Session Variable abs add argmax assign cast concat constant constant_initializer contrib device divide equal exp
+        float16 float32 float64 global_variables global_variables_initializer glorot_normal_initializer
+        glorot_uniform_initializer gradients group int32 int64 layers log losses matmul maximum minimum multiply
+        negative nn ones ones_initializer placeholder pow random_normal random_normal_initializer random_uniform
+        random_uniform_initializer reduce_max reduce_mean reduce_min reduce_sum reset_default_graph reshape
+        set_random_seed sigmoid sqrt square subtract tanh train trainable_variables truncated_normal
+        truncated_normal_initializer uint8 variables_initializer variance_scaling_initializer where zeros
+        zeros_initializer
+    """,
     "backends": "cuda cudnn",
     "autograd": """
         Function Variable anomaly_mode backward detect_anomaly enable_grad function functional grad grad_mode

@@ -1,6 +1,7 @@
 """A modular net: the question chooses the modules that answer it (Andreas et al., 2016).
 
 The data are rows of numbers; a question is a list of words such as ["absolute", "largest"], each word a module.
+There is no version by hand: the answers of the trained net are compared with the true ones.
 """
 
 import random

@@ -2,6 +2,7 @@
 
 The task: is the number of ones in a row of bits even? The net reads one bit a step, and may stop early on rows that end
 in padding; the number of steps is decided by the data, one row at a time.
+There is no version by hand: the trained net's answers are compared with the true ones.
 """
 
 import random

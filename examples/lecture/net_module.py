@@ -1,38 +1,46 @@
-"""The two-layer net as a Module of its own, trained with SGD."""
+"""PyTorch: the two-layer net as a module of its own, trained with SGD.
 
-from by_hand import D_IN, D_OUT, H, check, net_data, train
+The lecture's listing after its import lines are changed. Adapted: size_average=False of PyTorch 0.1 is reduction="sum";
+the old word is taken, too, with a warning.
+"""
+
+from by_hand import check, linear_weights, train  # added
 
 import prototorch as torch
+from prototorch.autograd import Variable
 
 
 class TwoLayerNet(torch.nn.Module):
-    def __init__(self, d_in, h, d_out):
+    def __init__(self, D_in, H, D_out):
         super().__init__()
-        self.linear1 = torch.nn.Linear(d_in, h, bias=False)
-        self.linear2 = torch.nn.Linear(h, d_out, bias=False)
+        self.linear1 = torch.nn.Linear(D_in, H)
+        self.linear2 = torch.nn.Linear(H, D_out)
 
     def forward(self, x):
         h_relu = self.linear1(x).clamp(min=0)
         return self.linear2(h_relu)
 
 
-x, y, w1, w2 = net_data()
-w1, w2 = w1 / 30, w2 / 10
-expected, _, _ = train(x, y, w1, w2, steps=200, learning_rate=1e-4)
-x, y = torch.from_numpy(x), torch.from_numpy(y)
+N, D_in, H, D_out = 64, 1000, 100, 10
+x = Variable(torch.randn(N, D_in))
+y = Variable(torch.randn(N, D_out), requires_grad=False)
 
-model = TwoLayerNet(D_IN, H, D_OUT)
-state = {"linear1.weight": torch.from_numpy(w1.T.copy()), "linear2.weight": torch.from_numpy(w2.T.copy())}
-model.load_state_dict(state)
+model = TwoLayerNet(D_in, H, D_out)
+
 criterion = torch.nn.MSELoss(reduction="sum")
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-losses = []
-for t in range(200):
+start = linear_weights(model.linear1, model.linear2)  # added
+losses = []  # added
+for t in range(500):
     y_pred = model(x)
     loss = criterion(y_pred, y)
-    losses.append(loss.item())
+    losses.append(loss.data.item())  # added
+
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 
-check("the losses of 200 steps", losses, expected)
+expected, weights = train(x, y, start, steps=500, learning_rate=1e-4)  # added
+check("the losses of 500 steps", losses, expected)  # added
+for what, one, by_hand in zip(("w1", "b1", "w2", "b2"), linear_weights(model.linear1, model.linear2), weights):  # added
+    check(f"{what} after them", one, by_hand)  # added

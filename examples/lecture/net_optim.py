@@ -1,29 +1,36 @@
-"""The two-layer net with an optimizer: Adam."""
+"""PyTorch: the two-layer net with an optimizer, Adam.
 
-from by_hand import D_IN, D_OUT, H, check, net_data, train
+The lecture's listing after its import lines are changed. Adapted: size_average=False of PyTorch 0.1 is reduction="sum";
+the old word is taken, too, with a warning.
+"""
+
+from by_hand import check, linear_weights, train  # added
 
 import prototorch as torch
+from prototorch.autograd import Variable
 
-x, y, w1, w2 = net_data()
-w1, w2 = w1 / 30, w2 / 10
-expected, _, _ = train(x, y, w1, w2, steps=200, learning_rate=1e-4, rule="adam")
-x, y = torch.from_numpy(x), torch.from_numpy(y)
+N, D_in, H, D_out = 64, 1000, 100, 10
+x = Variable(torch.randn(N, D_in))
+y = Variable(torch.randn(N, D_out), requires_grad=False)
 
-model = torch.nn.Sequential(
-    torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False)
-)
-model.load_state_dict({"0.weight": torch.from_numpy(w1.T.copy()), "2.weight": torch.from_numpy(w2.T.copy())})
+model = torch.nn.Sequential(torch.nn.Linear(D_in, H), torch.nn.ReLU(), torch.nn.Linear(H, D_out))
 loss_fn = torch.nn.MSELoss(reduction="sum")
+start = linear_weights(model[0], model[2])  # added
+losses = []  # added
 
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-losses = []
-for t in range(200):
+learning_rate = 1e-4
+optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
+for t in range(500):
     y_pred = model(x)
     loss = loss_fn(y_pred, y)
-    losses.append(loss.item())
+    losses.append(loss.data.item())  # added
 
     optimizer.zero_grad()
     loss.backward()
+
     optimizer.step()
 
-check("the losses of 200 steps", losses, expected)
+expected, weights = train(x, y, start, steps=500, learning_rate=1e-4, rule="adam")  # added
+check("the losses of 500 steps", losses, expected)  # added
+for what, one, by_hand in zip(("w1", "b1", "w2", "b2"), linear_weights(model[0], model[2]), weights):  # added
+    check(f"{what} after them", one, by_hand)  # added

@@ -1,31 +1,57 @@
-"""The two-layer net as nn.Sequential, with a loss of nn."""
+"""PyTorch: the two-layer net as nn.Sequential with a loss of nn, biases included; at the end in the words of 2018.
 
-from by_hand import D_IN, D_OUT, H, check, net_data, train
+The lecture's listing after its import lines are changed. Adapted: size_average=False of PyTorch 0.1 is reduction="sum";
+the old word is taken, too, with a warning.
+"""
+
+from by_hand import check, linear_weights, train  # added
 
 import prototorch as torch
+from prototorch.autograd import Variable
 
-x, y, w1, w2 = net_data()
-w1, w2 = w1 / 30, w2 / 10
-expected, _, _ = train(x, y, w1, w2, steps=200, learning_rate=1e-4)
-x, y = torch.from_numpy(x), torch.from_numpy(y)
+N, D_in, H, D_out = 64, 1000, 100, 10
+x = Variable(torch.randn(N, D_in))
+y = Variable(torch.randn(N, D_out), requires_grad=False)
 
-model = torch.nn.Sequential(
-    torch.nn.Linear(D_IN, H, bias=False), torch.nn.ReLU(), torch.nn.Linear(H, D_OUT, bias=False)
-)
-model.load_state_dict({"0.weight": torch.from_numpy(w1.T.copy()), "2.weight": torch.from_numpy(w2.T.copy())})
-loss_fn = torch.nn.MSELoss(reduction="sum")  # size_average=False in PyTorch 0.1
+model = torch.nn.Sequential(torch.nn.Linear(D_in, H), torch.nn.ReLU(), torch.nn.Linear(H, D_out))
+loss_fn = torch.nn.MSELoss(reduction="sum")
+start = linear_weights(model[0], model[2])  # added
+losses = []  # added
 
 learning_rate = 1e-4
-losses = []
-for t in range(200):
+for t in range(500):
     y_pred = model(x)
     loss = loss_fn(y_pred, y)
-    losses.append(loss.item())
+    losses.append(loss.data.item())  # added
 
     model.zero_grad()
     loss.backward()
+
+    for param in model.parameters():
+        param.data -= learning_rate * param.grad.data
+
+expected, weights = train(x, y, start, steps=500, learning_rate=1e-4)  # added
+check("the losses of 500 steps", losses, expected)  # added
+for what, one, by_hand in zip(("w1", "b1", "w2", "b2"), linear_weights(model[0], model[2]), weights):  # added
+    check(f"{what} after them", one, by_hand)  # added
+
+# the listing of 2018: the mean, a rate of 1e-2, no_grad
+model = torch.nn.Sequential(torch.nn.Linear(D_in, H), torch.nn.ReLU(), torch.nn.Linear(H, D_out))
+start = linear_weights(model[0], model[2])  # added
+losses = []  # added
+
+learning_rate = 1e-2
+for t in range(500):
+    y_pred = model(x)
+    loss = torch.nn.functional.mse_loss(y_pred, y)
+    losses.append(loss.item())  # added
+
+    loss.backward()
+
     with torch.no_grad():
         for param in model.parameters():
             param -= learning_rate * param.grad
+    model.zero_grad()
 
-check("the losses of 200 steps", losses, expected)
+expected, _ = train(x, y, start, steps=500, learning_rate=1e-2, loss="mean")  # added
+check("the losses of 500 steps of the listing of 2018", losses, expected)  # added

@@ -1,29 +1,40 @@
-"""The static two-layer net whose weights live in the graph, and are assigned by it."""
+"""The static two-layer net whose weights live in the graph, and are assigned by it.
 
-from by_hand import D_IN, D_OUT, check, net_data, train
+Adapted: a variable has its value from the beginning, and assignments are listed as updates of a graph. Without them
+nothing is assigned, which is the lecture's trap.
+"""
+
+import numpy as np
+from by_hand import check, train
 
 import prototorch as pt
 
-x_value, y_value, w1_value, w2_value = net_data()
-expected, _, _ = train(x_value, y_value, w1_value, w2_value, steps=200, learning_rate=1e-6)
-
-x, y = pt.Input((D_IN,)), pt.Input((D_OUT,))
-w1, w2 = pt.Variable(w1_value), pt.Variable(w2_value)
+N, D, H = 64, 1000, 100
+x, y = pt.Input((D,)), pt.Input((D,))
+w1 = pt.Variable(pt.initializers.RandomNormal(0.0, 1.0), shape=(D, H))
+w2 = pt.Variable(pt.initializers.RandomNormal(0.0, 1.0), shape=(H, D))
 
 h = (x @ w1).clamp(min=0)
 y_pred = h @ w2
 diff = y_pred - y
-loss = pt.sum(diff**2)
+loss = pt.mean(pt.sum(diff**2, dim=1))
 grad_w1, grad_w2 = pt.gradients(loss, [w1, w2])
 
-learning_rate = 1e-6
+learning_rate = 1e-5
 new_w1 = w1.assign(w1 - learning_rate * grad_w1)
 new_w2 = w2.assign(w2 - learning_rate * grad_w2)
+updates = pt.group(new_w1, new_w2)
 
-without_updates = pt.Graph([x, y], loss)  # the lecture's trap: nobody asks for the assignments
-assert float(without_updates(x_value, y_value)) == float(without_updates(x_value, y_value))
+rng = np.random.default_rng(0)
+x_val, y_val = (rng.standard_normal((N, D)).astype("f") for _ in range(2))
+expected, weights = train(x_val, y_val, [w1.value, w2.value], steps=50, learning_rate=1e-5, loss="mean of sums")
 
-graph = pt.Graph([x, y], loss, updates=[pt.group(new_w1, new_w2)])
-losses = [float(graph(x_value, y_value)) for t in range(200)]
+without_updates = pt.Graph([x, y], loss)
+assert [without_updates(x_val, y_val) for t in range(3)] == [without_updates(x_val, y_val)] * 3
 
-check("the losses of 200 runs", losses, expected)
+graph = pt.Graph([x, y], loss, updates=[updates])
+losses = [graph(x_val, y_val) for t in range(50)]
+
+check("the losses of 50 runs", losses, expected)
+check("w1 after them", w1.value, weights[0])
+check("w2 after them", w2.value, weights[1])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from prototorch.base.index import entries
-from prototorch.errors import did_you_mean
+from prototorch.errors import did_you_mean, explain_word
 
 __all__ = ["PublicNames"]
 
@@ -47,13 +48,22 @@ class PublicNames:
         module = self._module_of.get(name)
         if module is None:
             reason = self._missing.get(name)
-            hint = f": {reason}" if reason else f".{did_you_mean(name, self.names())}"
+            if self._is_module(name):  # ``from package import module`` asks here first
+                raise AttributeError(f"the module {self._package}.{name} has not been imported")
+            word = f"{self._package.rpartition('.')[2]}.{name}"
+            foreign = "" if reason else explain_word(word, in_module=True)
+            hint = f": {reason}" if reason else foreign or f".{did_you_mean(name, self.names())}"
             raise AttributeError(f"{self._package}.{name} does not exist{hint}")
         value = importlib.import_module(f"{self._package}.{module}")
         if name != module:
             value = getattr(value, name)
         setattr(sys.modules[self._package], name, value)
         return value
+
+    def _is_module(self, name: str) -> bool:
+        """Whether the package's folder has a module or a package of this name."""
+        path = os.path.join(sys.modules[self._package].__path__[0], name)
+        return os.path.isfile(f"{path}.py") or os.path.isdir(path)
 
     def names(self) -> list[str]:
         """The public names, sorted."""

@@ -40,6 +40,8 @@ class SymbolicTensor(SymbolicOperators):
     def __init__(self, call: Call | None, index: int, input_node: InputNode | None = None):
         self.call, self.index, self.input_node = call, index, input_node
         self.number = next(creation_order)
+        #: of an input, the shape of the arrays that it takes, batch dimension included; None: any
+        self.fed_shape: tuple[int | None, ...] | None = None if input_node is None else (None, *input_node.shape)
 
     def __repr__(self) -> str:
         if self.call is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from prototorch.errors import UsageError, did_you_mean
+from prototorch.errors import UsageError, did_you_mean, explain_word
 from prototorch.graph.symbolic_functions import SYMBOLIC_FUNCTIONS, SymbolicCall
 
 __all__ = ["SymbolicOperators"]
@@ -78,8 +78,8 @@ class SymbolicOperators:
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in SYMBOLIC_FUNCTIONS:
-            hint = did_you_mean(name, SYMBOLIC_FUNCTIONS)
-            raise AttributeError(f"a symbolic tensor has no {name!r}, known when the graph runs or not at all.{hint}")
+            hint = explain_word(name) or f".{did_you_mean(name, SYMBOLIC_FUNCTIONS)}"
+            raise AttributeError(f"a symbolic tensor has no {name!r}, known when the graph runs or not at all{hint}")
 
         def method(*args: Any, **options: Any) -> Any:
             return self.call_function(name, (self, *args), options)

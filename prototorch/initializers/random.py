@@ -178,6 +178,7 @@ def variance_scaling(shape, rng, fans, scale: float, mode: str, distribution: st
 class GlorotUniform(_RandomInitializer):
     """Glorot and Bengio, 2010: uniform, variance 2 / (fan in + fan out). Caffe's "xavier" (AVERAGE)."""
 
+    foreign_names = dict.fromkeys(("xavier_initializer", "glorot_uniform_initializer"), "GlorotUniform")
     aliases = ("xavier_uniform",)
 
     def draw(self, shape, rng, fans):
@@ -187,6 +188,7 @@ class GlorotUniform(_RandomInitializer):
 class GlorotNormal(_RandomInitializer):
     """Glorot and Bengio, 2010: truncated normal, variance 2 / (fan in + fan out)."""
 
+    foreign_names = {"glorot_normal_initializer": "GlorotNormal"}
     aliases = ("xavier_normal",)
 
     def draw(self, shape, rng, fans):

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from prototorch.base.index import entries
-from prototorch.errors import did_you_mean
+from prototorch.errors import did_you_mean, explain_word
 from prototorch.losses.base import Loss
 from prototorch.schema.namespace import Namespace
 
@@ -28,7 +28,8 @@ def __getattr__(name: str) -> Any:
     try:
         return _NAMESPACE.get(name)
     except AttributeError:
-        hint = did_you_mean(name, _function_names()) if name[:1].islower() else ""
+        is_foreign = bool(explain_word(f"losses.{name}", in_module=True))
+        hint = did_you_mean(name, _function_names()) if name[:1].islower() and not is_foreign else ""
         if not hint:
             raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}") from None

@@ -11,6 +11,7 @@ import importlib as _importlib
 import typing as _typing
 
 from prototorch.errors import did_you_mean as _did_you_mean
+from prototorch.errors import explain_word as _explain_word
 from prototorch.nn.layer_child import LayerChild
 from prototorch.nn.missing import MISSING as _MISSING
 from prototorch.nn.module import Module
@@ -26,7 +27,9 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _PACKAGES:
         return _importlib.import_module(f"prototorch.nn.{name}")
     reason = _MISSING.get(name)
-    hint = f": {reason}" if reason else f".{_did_you_mean(name, __all__)}"
+    hint = (
+        f": {reason}" if reason else _explain_word(f"nn.{name}", in_module=True) or f".{_did_you_mean(name, __all__)}"
+    )
     raise AttributeError(f"prototorch.nn.{name} does not exist{hint}")
 
 

@@ -26,6 +26,7 @@ class _MomentOptimizer(Optimizer):
 class Adam(Optimizer):
     """Adam (Kingma and Ba 2015), Keras' form: w - lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon)."""
 
+    foreign_names = {"AdamOptimizer": "Adam"}
     learning_rate: float | Schedule = learning_rate_field()
     beta_1: float = field(default=0.9, min=0, below=1, doc="Decay rate of the first moment.")
     beta_2: float = field(default=0.999, min=0, below=1, doc="Decay rate of the second moment.")

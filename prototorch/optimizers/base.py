@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from prototorch import ops
-from prototorch.errors import UsageError
+from prototorch.errors import UsageError, explain_word
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.schema import Block, field
@@ -100,6 +100,10 @@ class Optimizer(Block, family="optimizer"):
             self.refuse(f"only one of {' and '.join(clips)} can be given", clips[1])
         if self.learning_rate == math.inf:
             self.refuse("learning_rate must be finite", "learning_rate")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        hint = explain_word(name) if name.endswith("_gradients") else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def minimize(self, loss: Any, variables: Sequence[Any] | None = None) -> Any:
         """One step that lowers a loss, as an update of a static graph: ``pt.Graph(inputs, loss, updates=[step])``.

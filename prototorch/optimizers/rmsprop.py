@@ -29,6 +29,7 @@ def epsilon_attributes(optimizer: RMSprop | Adagrad) -> dict[str, Any]:
 class RMSprop(Optimizer):
     """RMSprop (Hinton's lecture 6), Keras' form: lr g / sqrt(mean square + epsilon), with optional momentum."""
 
+    foreign_names = {"RMSPropOptimizer": "RMSprop"}
     keyword_only: ClassVar[tuple[str, ...]] = (*Optimizer.keyword_only, "epsilon_inside_root")
 
     learning_rate: float | Schedule = learning_rate_field()
@@ -65,6 +66,7 @@ class RMSprop(Optimizer):
 class Adagrad(Optimizer):
     """Adagrad (Duchi et al. 2011), Keras' form: lr g / sqrt(sum of squares + epsilon)."""
 
+    foreign_names = {"AdagradOptimizer": "Adagrad"}
     keyword_only: ClassVar[tuple[str, ...]] = (*Optimizer.keyword_only, "epsilon_inside_root")
 
     learning_rate: float | Schedule = learning_rate_field()
@@ -87,6 +89,7 @@ class Adagrad(Optimizer):
 class Adadelta(Optimizer):
     """Adadelta (Zeiler 2012), Keras' form; the paper's own has a learning rate of 1."""
 
+    foreign_names = {"AdadeltaOptimizer": "Adadelta"}
     learning_rate: float | Schedule = learning_rate_field()
     rho: float = field(default=0.95, min=0, max=1, doc="Decay rate of the mean squares.")
     epsilon: float = field(default=1e-7, min=0, doc="Added under the roots, for numerical stability.")

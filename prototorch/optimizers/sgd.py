@@ -19,6 +19,7 @@ class SGD(Optimizer):
     ``l2`` is what Caffe and PyTorch's SGD call weight_decay: it goes through the momentum. ``weight_decay`` is Keras'.
     """
 
+    foreign_names = dict.fromkeys(("GradientDescentOptimizer", "MomentumOptimizer"), "SGD")
     learning_rate: float | Schedule = learning_rate_field(0.01)
     momentum: float = field(default=0.0, min=0, max=1, doc="Momentum.")
     nesterov: bool = field(default=False, doc="Use Nesterov momentum (Sutskever et al. 2013).")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from prototorch.errors import explain_word
 from prototorch.schema.block import Block
 from prototorch.schema.suggest import suggest
 
@@ -48,7 +49,8 @@ class Namespace:
             return member
         if self._moved is not None and name in self._moved[0].member_names():
             raise AttributeError(f"module {self._package!r} has no attribute {name!r}. It is {self._moved[1]}.{name}.")
-        raise AttributeError(f"module {self._package!r} has no attribute {name!r}.{suggest(name, self.names())}")
+        hint = explain_word(f"{self._package.rpartition('.')[2]}.{name}") or f".{suggest(name, self.names())}"
+        raise AttributeError(f"module {self._package!r} has no attribute {name!r}{hint}")
 
     def names(self) -> list[str]:
         """The names of all members, sorted."""

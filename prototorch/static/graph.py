@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from os import PathLike
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,7 +17,15 @@ from prototorch.eager.interpreter import EagerInterpreter
 from prototorch.eager.tensor import Tensor
 from prototorch.engine.backends.device_name import name_of_device
 from prototorch.engine.backends.device_scope import default_device, without_default_device
-from prototorch.errors import BackendError, ModelFileError, PrototorchError, ShapeError, TrainingError, UsageError
+from prototorch.errors import (
+    BackendError,
+    ModelFileError,
+    PrototorchError,
+    ShapeError,
+    TrainingError,
+    UsageError,
+    explain_word,
+)
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall
 from prototorch.spec import Spec
@@ -142,7 +150,10 @@ class StaticGraph:
         with suppress(PrototorchError):
             Evaluation.build(self.program, self.inputs, specs, self._placement.interpreter(()))
 
-    def __call__(self, *arrays: Any, as_tensors: bool | None = None) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a graph has no {name!r}{explain_word(name)}")
+
+    def __call__(self, *arrays: Any, as_tensors: bool | None = None, **options: Any) -> Any:
         """The values of the outputs for these arrays: one array, or a list where a list of outputs was given.
 
         Arrays and tensors of the CPU are copied to the graph's device once; tensors of a GPU are read where they are.
@@ -155,6 +166,8 @@ class StaticGraph:
         optimizer's step is not finite, or the step would make a trained array or its state so: all arrays are then as
         they were before the call.
         """
+        for name in [*options, *("feed_dict" for a in arrays if isinstance(a, dict))]:
+            raise UsageError(f"a graph's call takes no {name!r}{explain_word(name)}")
         if len(arrays) != len(self.inputs):
             raise UsageError(f"the graph has {len(self.inputs)} inputs, got {len(arrays)} arrays")
         fed_tensors = [
@@ -218,12 +231,12 @@ class StaticGraph:
             value = array.detach().clone() if is_own else array.detach()
         else:
             value = from_numpy(fed_array(array, node.dtype, receiver))
-        shape = tuple(value.shape)[1:]
-        fits = len(value.shape) == len(node.shape) + 1 and all(
-            n is None or n == m for n, m in zip(node.shape, shape, strict=True)
+        sizes = symbol.fed_shape
+        fits = sizes is None or (
+            len(value.shape) == len(sizes) and all(n is None or n == m for n, m in zip(sizes, value.shape, strict=True))
         )
         if not fits or value.dtype != node.dtype:
-            want = ", ".join("any" if n is None else str(n) for n in (None, *node.shape))
+            want = "..." if sizes is None else ", ".join("any" if n is None else str(n) for n in sizes)
             raise ShapeError(f"{receiver} takes {node.dtype}[{want}], got {value.spec}")
         return value
 

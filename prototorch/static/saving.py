@@ -11,6 +11,7 @@ import numpy as np
 from prototorch.eager.layer_call import layer_state
 from prototorch.engine.storage import container
 from prototorch.engine.storage.checkpoint import check_ending
+from prototorch.errors import UsageError
 from prototorch.graph.symbolic import LayerCall, SymbolicTensor
 from prototorch.graph.symbolic_functions import (
     AssignCall,
@@ -46,6 +47,9 @@ class _GraphWriter:
             {"id": v.number, "name": v.name, "trainable": v.trainable, "array": self._array(f"variable/{k}", v.value)}
             for k, v in enumerate(graph.state.variables)
         ]
+        for symbol in graph.inputs:
+            if not symbol.fed_shape:
+                raise UsageError("a graph with a placeholder without a shape, or of a scalar, cannot be saved")
         inputs = [
             {"id": s.number, "name": s.input_node.name, "shape": list(s.input_node.shape), "dtype": s.input_node.dtype}
             for s in graph.inputs
