@@ -84,6 +84,18 @@ def _check_untrained(calls: Sequence[Call]) -> None:
                 )
 
 
+def _check_unchanged(program: StaticProgram, trace: TraceInterpreter) -> None:
+    """Raises UsageError where a function has written to a tensor among its arguments."""
+    changed = {id(c.tensor.storage) for c in trace.captured.values() if c.cell.base is None and c.cell.version}
+    for call in program.calls if changed else ():
+        for argument in tensors_in([call.args, call.options]) if isinstance(call, SymbolicCall) else ():
+            if id(program.constants.get(id(argument), argument).storage) in changed:
+                raise UsageError(
+                    f"{call.name} would change a tensor {list(argument.shape)} that is given to it, and a graph "
+                    "changes variables alone: give it a pt.Variable"
+                )
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """The tensors in arguments, also in lists, tuples, dicts and slices."""
     if isinstance(value, Tensor):
@@ -115,7 +127,8 @@ class Evaluation:
         """Create the weights of layers and the slots of optimizers for inputs of these specs, on the device of
         ``host``; all else is traced, and nothing of it computed.
 
-        Raises ResourceError where a weight, or a value of a call, would need more memory than there is.
+        Raises ResourceError where a weight, or a value of a call, would need more memory than there is, UsageError
+        where a function would change a tensor that is given to it.
         """
         trace = TraceInterpreter(host)
         values = {s.number: trace.input(f"argument:{k}", p) for k, (s, p) in enumerate(zip(inputs, specs, strict=True))}
@@ -123,6 +136,7 @@ class Evaluation:
         token = active_trace.set(trace)
         try:
             cls(program, values, rates, rates)._build(host.backend.free_bytes())
+            _check_unchanged(program, trace)
         except MemoryError as error:
             if isinstance(error, ResourceError):
                 raise

@@ -11,6 +11,7 @@ import torch
 import prototorch as pt
 from prototorch.eager.namespace import FUNCTIONS
 from prototorch.errors import UsageError
+from tests.cuda.fake.fake_cuda import use_fake_cuda
 
 F, TF = pt.nn.functional, torch.nn.functional
 RNG = np.random.default_rng(0)
@@ -97,6 +98,25 @@ def test_in_a_model_they_are_layers():
 def test_what_changes_its_argument_is_refused(call):
     with pytest.raises(UsageError, match="chang"):
         call(pt.Input((8,)))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_running_statistics_are_variables(device):
+    """As tensors they would change behind the graph's back, on a GPU a copy of them."""
+    x = pt.Input((8,))
+    with use_fake_cuda():
+        mean, var = pt.zeros(8), pt.ones(8)
+        with pytest.raises(UsageError, match=r"batch_norm would change a tensor \[8\] .* give it a pt\.Variable"):
+            pt.Graph(x, F.batch_norm(x, mean, var, training=True), device=device)(X[0])
+        assert mean.tolist() == [0] * 8
+        there_mean, there_var = torch.zeros(8), torch.ones(8)
+        mean, var = pt.Variable(mean, trainable=False), pt.Variable(var, trainable=False)
+        graph = pt.Graph(x, F.batch_norm(x, mean, var, training=True), device=device)
+        for _ in range(3):
+            expected = TF.batch_norm(torch.tensor(X[0]), there_mean, there_var, training=True)
+            np.testing.assert_allclose(graph(X[0]), expected.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(mean.value, there_mean.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(var.value, there_var.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_wrong_arguments_are_refused_at_once():
