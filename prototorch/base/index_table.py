@@ -113,6 +113,11 @@ ENTRIES = {
             'device_kind': (('KIND', {'name': 'cuda'}),),
         },
     },
+    'TableFormat': {
+        'engine/storage': {
+            'arrow_source': (('PARQUET', {'kind': 'parquet', 'signature': b'PAR1'}), ('FEATHER', {'kind': 'feather', 'signature': b'ARROW1'})),
+        },
+    },
     'ArrayFormat': {
         'engine/storage': {
             'hdf5_source': (('FORMAT', {'kind': 'HDF5', 'signature': b'\x89HDF\r\n\x1a\n'}),),
@@ -312,6 +317,7 @@ BASES = {
     'prototorch.compiler.text_layers': {'FunctionLayer': 'layer', 'ModuleLayer': 'layer', '_ModuleInitializer': 'initializer'},
     'prototorch.constraints.base': {'Constraint': 'constraint'},
     'prototorch.data.sources': {'ArrayFormat': 'ArrayFormat', 'DatabaseFormat': 'DatabaseFormat'},
+    'prototorch.data.tables.table_format': {'TableFormat': 'TableFormat'},
     'prototorch.engine.backends.devices': {'DeviceKind': 'DeviceKind'},
     'prototorch.initializers.base': {'Initializer': 'initializer'},
     'prototorch.initializers.random': {'_RandomInitializer': 'initializer'},
@@ -391,7 +397,7 @@ FILES = {
     'compiler': ('__init__', 'compiled_call', 'compiled_function', 'gradient', 'guards', 'host_function', 'impure_reads', 'own_code', 'plan_run', 'recorded_function', 'saved_function', 'saved_graph', 'signature', 'text_layers', 'trace', 'trace_result', 'traced_array'),
     'constraints': ('__init__', 'base', 'norms'),
     'cuda': ('__init__', 'array_namespace', 'availability', 'backend', 'cudart', 'cupy_device', 'device_kind', 'device_protocol', 'device_report', 'device_sources', 'devices', 'driver', 'dry_run_device', 'fake_device', 'fake_device_array', 'graph_capture', 'host_writer', 'memory', 'packages', 'pinned_pool', 'random', 'stream_context', 'stream_kernel', 'tensor_types'),
-    'engine/storage': ('__init__', 'array_writer', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
+    'engine/storage': ('__init__', 'array_writer', 'arrow_sandbox', 'arrow_source', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'channel_order', 'element_types', 'imported_model', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'weight_statistics'),
     'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'operations', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'weights'),

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
-from prototorch.data.safe_io import printable_path, read_head, read_lines
+from prototorch.data.safe_io import inflate_head, is_gzip, printable_path, read_head, read_text_bytes
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.errors import DataError, did_you_mean
@@ -150,7 +150,7 @@ def read_rows(
     Raises DataError for what is no UTF-8 text, no table, or empty.
     """
     try:
-        text = read_lines(path, MAX_LINE_BYTES).decode("utf-8-sig")
+        text = read_text_bytes(path, MAX_LINE_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
     if "\0" in text:
@@ -180,6 +180,8 @@ def first_row(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
     Only the beginning of the file is read.
     """
     head = read_head(path, MAX_HEAD_BYTES)
+    if is_gzip(head):
+        head = inflate_head(head, MAX_HEAD_BYTES, printable_path(path))
     try:
         text = (head if len(head) < MAX_HEAD_BYTES else head[: head.rfind(b"\n")]).decode("utf-8-sig")
     except UnicodeDecodeError:

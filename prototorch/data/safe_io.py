@@ -30,6 +30,7 @@ __all__ = [
     "read_file",
     "read_head",
     "read_lines",
+    "read_text_bytes",
 ]
 
 DEFLATE_RATIO = 1100  # deflate cannot expand more than 1032 to 1
@@ -85,7 +86,11 @@ def read_lines(path: str | os.PathLike[str], longest: int, limit: int | None = N
     """
     if b"\n" not in (head := read_head(path, longest + 1)) and len(head) > longest:
         raise _line_error(path, 1, longest)
-    data = read_file(path, limit)
+    return _check_lines(path, read_file(path, limit), longest)
+
+
+def _check_lines(path: str | os.PathLike[str], data: bytes | bytearray, longest: int) -> bytes | bytearray:
+    """The bytes, whose lines have at most ``longest``."""
     start = 0
     while len(data) - start > longest:
         end = data.rfind(b"\n", start, start + longest + 1)
@@ -93,6 +98,17 @@ def read_lines(path: str | os.PathLike[str], longest: int, limit: int | None = N
             raise _line_error(path, data.count(b"\n", 0, start) + 1, longest)
         start = end + 1
     return data
+
+
+def read_text_bytes(path: str | os.PathLike[str], longest: int) -> bytes | bytearray:
+    """As `read_lines`; of a file that is compressed by gzip what it holds.
+
+    Raises DataError also for a damaged stream, and for one of several members or of 4 GiB.
+    """
+    if not is_gzip(read_head(path, 2)):
+        return read_lines(path, longest)
+    data, name = read_file(path), printable_path(path)
+    return _check_lines(path, inflate(data, int.from_bytes(data[-4:], "little"), name), longest)
 
 
 def _line_error(path: str | os.PathLike[str], line: int, longest: int) -> DataError:

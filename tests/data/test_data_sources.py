@@ -184,7 +184,7 @@ def test_content_decides_not_the_ending(tmp_path):
     [
         (b"", "is an empty file"),
         (b"\x7fELF\0\0\0\0", "unknown format; supported are IDX, npz, npy"),
-        (gzip.compress(b"hello", mtime=0), "unknown format"),
+        (gzip.compress(b"\0hello", mtime=0), "unknown format"),
         (b"\x1f\x8b????????", "damaged gzip"),
     ],
 )

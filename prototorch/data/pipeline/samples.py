@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from prototorch.data.array_conversion import TARGET_NAMES, as_dataset
-from prototorch.data.csv_reader import first_row, read_csv
+from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.frames import match_columns
 from prototorch.data.image_folder import find_image_files
@@ -25,6 +25,8 @@ from prototorch.data.pipeline.source import DataSource
 from prototorch.data.pipeline.tables import encode_table, table_options
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table, read_array_file
+from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.table_files import read_header, table_kind
 from prototorch.data.tables.table_source import open_table
 from prototorch.data.text_files import read_texts
 from prototorch.errors import DataError, UsageError
@@ -163,17 +165,28 @@ def _open_arrays(path: Path, signature: ModelSignature) -> Samples:
 def _read_table(path: Path, signature: ModelSignature) -> ArrayDataset:
     """The columns of a table that the model was trained on; without their names all, or all but the target's."""
     if len(signature.inputs) > 1:
-        names, is_header = first_row(path)
+        names, is_header = read_header(path)
         groups = match_columns(names, signature, printable_path(path)) if is_header else None
-        return read_csv(path, label=[], groups=groups)
+        return _open_columns(path, groups=groups)
     features = _features(signature)
     if features:
-        return read_csv(path, label=[], features=features)
-    table = read_csv(path, label=[])
+        return _open_columns(path, features=features)
+    table = _open_columns(path)
     shape = signature.input_shape if len(signature.inputs) == 1 else ()
     if shape and shape[-1] is not None and table.columns["x"].shape[0] == shape[-1] + 1:
         label = [] if signature.data is None else [*signature.data.label]
-        return read_csv(path, label=label or -1)
+        return _open_columns(path, label or [-1])
+    return table
+
+
+def _open_columns(
+    path: Path, labels: Sequence[str | int] = (), features: Sequence[str | int] = (), groups: TableColumns | None = None
+) -> ArrayDataset:
+    """The columns of a table of numbers."""
+    if table_kind(path) in (None, "csv"):
+        return read_csv(path, labels, features=features, groups=groups)
+    table = open_table(path, labels, features, (), groups)
+    assert isinstance(table, ArrayDataset)
     return table
 
 

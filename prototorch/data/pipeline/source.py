@@ -8,7 +8,6 @@ from os import PathLike, fspath
 from typing import Any
 
 from prototorch.data.array_conversion import as_dataset, is_stream
-from prototorch.data.csv_reader import first_row
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.frames import FrameReader, is_frame, match_columns, read_frames
@@ -22,6 +21,7 @@ from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table
 from prototorch.data.stream import BatchStream
 from prototorch.data.table_columns import TableColumns
+from prototorch.data.tables.table_files import read_header
 from prototorch.data.text_source import TextInput
 from prototorch.errors import UsageError
 from prototorch.layers.tokenizer import as_texts
@@ -136,7 +136,7 @@ def _by_names(data: Data, signature: ModelSignature, limits: ReadLimits | None) 
     path = find_source(data.source, limits, data.text_folder)
     if path is None or not path.is_file() or is_dataset_source(path) or not is_table(path) or is_array_file(path):
         return data, None
-    cells, is_header = first_row(path)
+    cells, is_header = read_header(path)
     recorded = (*table.features, *(column for columns in table.inputs.values() for column in columns))
     if not (is_header or (recorded and set(recorded) <= set(cells))):
         return data, None

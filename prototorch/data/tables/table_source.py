@@ -9,15 +9,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from prototorch.data.csv_reader import read_cells, read_csv
-from prototorch.data.dataset import Dataset
+from prototorch.data.csv_reader import read_csv
+from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.label_words import encode_labels
-from prototorch.data.safe_io import printable_path
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.column_block import Column, Scale, find_statement
 from prototorch.data.tables.raw_table import RawTable
-from prototorch.data.tables.table_dataset import TableDataset, TableTargets
+from prototorch.data.tables.table_dataset import EncodedTable, TableDataset, TableTargets
 from prototorch.data.tables.table_encoding import TableEncoding, list_names
+from prototorch.data.tables.table_files import read_table_file, table_kind
 from prototorch.data.tables.typed_values import TypedValues, ValueType, guess_type, parse_values, to_words
 from prototorch.errors import DataError, DataWarning, did_you_mean, warn_user
 from prototorch.schema.block_source import find_span
@@ -69,17 +69,19 @@ def open_table(
     labels, features, classes, groups: see `read_csv`. options: None: numbers alone are read. Raises DataError.
     """
     options = options or TableOptions()
-    name = printable_path(path)
-    if options.is_declared:
-        raw = read_cells(path, name, has_header=True)
-        return open_raw_table(raw, labels, features, classes, options)
+    is_csv = table_kind(path) in (None, "csv")
+    if options.is_declared or not is_csv:
+        raw = read_table_file(path, has_header=True)
+        if options.is_declared or (options.learns and _holds_other_types(raw, labels, features)):
+            return open_raw_table(raw, labels, features, classes, options)
+        return _open_numbers(raw, labels, features, classes, groups)
     label = labels[0] if len(labels) == 1 else list(labels or [-1])
     try:
         return read_csv(path, label, classes, features, groups=groups)
     except DataError:
         if not options.learns:
             raise
-        raw = read_cells(path, name, has_header=any(isinstance(c, str) for c in (*labels, *features)))
+        raw = read_table_file(path, has_header=any(isinstance(c, str) for c in (*labels, *features)))
         if not _holds_other_types(raw, labels, features):
             raise
     return open_raw_table(raw, labels, features, classes, options)
@@ -137,6 +139,45 @@ def open_raw_table(
     dataset = TableDataset(table, values, settings, targets, options.encoding, unread)
     if options.learns and not by_training:
         dataset.refuse_gaps([name for name in columns if settings[name].missing == "error"])
+    return dataset
+
+
+def _open_numbers(
+    table: RawTable,
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    classes: Sequence[str],
+    groups: TableColumns | None,
+) -> ArrayDataset:
+    """The data set of a table of numbers, which are read as they are; arguments as of `read_csv`. Raises DataError for
+    another value, and for a gap."""
+    groups = groups or TableColumns()
+    targets = [column for columns in groups.outputs.values() for column in columns]
+    targets = targets or [_find_column(table, column) for column in labels]
+    rest = [_find_column(table, column) for column in features]
+    rest = rest or [name for name in table.columns if name not in targets]
+    inputs = groups.inputs or {"x": tuple(rest)}
+    if not all(inputs.values()):
+        raise DataError(f"{table.name}: has no columns except the target")
+    arrays = {}
+    for one, columns in inputs.items():
+        values = [parse_values(table.columns[n], "number", _cell_origin(table, n)).numbers for n in columns]
+        arrays[one] = np.stack([v for v in values if v is not None], 1).astype(np.float32)
+        gaps = np.argwhere(np.isnan(arrays[one]))
+        if len(gaps):
+            row, at = (int(i) for i in gaps[0])
+            raise DataError(f"{_cell_origin(table, columns[at])(row)}: expected a number, got none")
+    learned = _read_targets(table, targets, classes, TableOptions(outputs=max(len(groups.outputs), 1)))
+    names = {name: name if name not in arrays else f"{name}_target" for name in learned.arrays}
+    arrays.update({names[name]: array for name, array in learned.arrays.items()})
+    class_names = {names[name]: words for name, words in learned.classes.items()}
+    dataset = EncodedTable(arrays, list(inputs), list(names.values()), class_names, table)
+    if groups.inputs:
+        dataset.table_columns = TableColumns(
+            (), () if groups.outputs else tuple(targets), groups.inputs, groups.outputs
+        )
+    else:
+        dataset.table_columns = TableColumns(tuple(rest), tuple(targets))
     return dataset
 
 

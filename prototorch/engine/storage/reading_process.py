@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["ReadingProcess", "start_reading_process"]
+__all__ = ["ReadingProcess", "ask_reading_process", "start_reading_process"]
 
 ReadingProcess = subprocess.Popen[bytes]
 
@@ -42,3 +42,16 @@ def start_reading_process(script: str, request: Mapping[str, object]) -> Reading
     with contextlib.suppress(BrokenPipeError):  # it ended immediately; its status says why
         process.stdin.write(json.dumps({**request, "python_path": python_path}).encode() + b"\n")
     return process
+
+
+def ask_reading_process(script: str, request: Mapping[str, object], timeout: float) -> bytes | None:
+    """The answer of a script that answers once, with no more than its request; None where it took more than ``timeout``
+    seconds. It has ended then."""
+    process = start_reading_process(script, request)
+    try:
+        return process.communicate(timeout=timeout)[0]
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,101 @@
+"""Files of tables by their content: CSV and JSON lines, also compressed by gzip, Parquet, Feather."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prototorch.base.index import Entry, entries
+from prototorch.data.csv_reader import first_row, read_cells
+from prototorch.data.safe_io import inflate_head, is_gzip, is_text, printable_path, read_head, read_text_bytes
+from prototorch.data.tables.raw_table import RawTable, raw_column
+from prototorch.data.tables.table_format import TableFormat
+from prototorch.errors import DataError
+
+__all__ = ["read_header", "read_table_file", "table_kind"]
+
+HEAD_BYTES = 4096
+MAX_LINE_BYTES = 1 << 24
+
+
+def table_kind(path: str | os.PathLike[str]) -> str | None:
+    """The format of a file that may be a table: "csv", "jsonl", or the kind of a `TableFormat`; None for other content.
+
+    Any text that does not begin with ``{"`` counts as CSV.
+    """
+    head = read_head(path, HEAD_BYTES)
+    format_entry = _find_format(head)
+    if format_entry is not None:
+        return str(format_entry.facts["kind"])
+    if is_gzip(head):
+        head = inflate_head(head, HEAD_BYTES, printable_path(path))
+    if b"\0" in head or not is_text(head):
+        return None
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    return "jsonl" if start.startswith(b"{") and start[1:].lstrip()[:1] in (b'"', b"}") else "csv"
+
+
+def read_table_file(path: str | os.PathLike[str], has_header: bool) -> RawTable:
+    """The columns of a table. has_header: whether the first line of a CSV file is a header whatever stands there.
+
+    Raises DataError for a damaged file, ResourceError where a package is missing.
+    """
+    format_entry = _find_format(read_head(path, HEAD_BYTES))
+    if format_entry is not None:
+        table: RawTable = format_entry.load().read(Path(path))
+        return table
+    if table_kind(path) == "jsonl":
+        return _read_json_lines(path)
+    return read_cells(path, printable_path(path), has_header)
+
+
+def _find_format(head: bytes) -> Entry | None:
+    """The format whose signature begins a file; what reads it is imported when it reads."""
+    formats = entries(TableFormat.__name__)
+    return next((entry for entry in formats if head.startswith(entry.facts["signature"])), None)
+
+
+def read_header(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
+    """The names of the columns and True; of a CSV file without a header, see `first_row`."""
+    return first_row(path) if table_kind(path) in (None, "csv") else (tuple(read_table_file(path, True).columns), True)
+
+
+def _read_json_lines(path: str | os.PathLike[str]) -> RawTable:
+    """A JSON object a line: its names are the columns; one that a line leaves out is a gap."""
+    name = printable_path(path)
+    try:
+        text = bytes(read_text_bytes(path, MAX_LINE_BYTES)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{name}, line {number}: is no JSON object: {error!s:.100}") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{name}, line {number}: expected a JSON object, got {type(row).__name__}")
+        for column, value in row.items():
+            if not isinstance(value, str | int | float | None):
+                raise DataError(
+                    f"{name}, line {number}, column {column!r}: expected a number, a text, true, false or null, got "
+                    f"{'a list' if isinstance(value, list) else 'an object'}"
+                )
+        rows.append(row)
+        lines.append(number)
+    names = list(dict.fromkeys(column for row in rows for column in row))
+    if len(names) * len(rows) > 1 << 31:
+        raise DataError(f"{name}: has {len(names):,} different names in {len(rows):,} lines")
+    columns = {column: raw_column([row.get(column) for row in rows], column, name) for column in names}
+    return RawTable(name, columns, np.array(lines))
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
