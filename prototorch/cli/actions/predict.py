@@ -15,6 +15,7 @@ from prototorch.cli.model_input import add_device_overrides, open_model, warn_un
 from prototorch.engine.storage.array_writer import ARRAY_SUFFIXES, write_arrays
 from prototorch.errors import DataError, UsageError
 from prototorch.model.prediction import Predictions, predict_files
+from prototorch.model.prediction_table import TABLE_SUFFIXES, write_prediction_table
 from prototorch.schema.patterns import matches
 
 
@@ -39,8 +40,9 @@ def run(
     if files and to is None:  # as --output was before it named layers
         to, outputs = files[-1], tuple(name for name in outputs if name not in files)
         click.echo(f"note: --output names a layer; a file is written by --to {to}", err=True)
-    if to is not None and Path(to).suffix not in ARRAY_SUFFIXES:
-        raise UsageError(f"--to {to}: its name must end in {', '.join(ARRAY_SUFFIXES[:-1])} or {ARRAY_SUFFIXES[-1]}")
+    suffixes = (*ARRAY_SUFFIXES, *TABLE_SUFFIXES)
+    if to is not None and Path(to).suffix not in suffixes:
+        raise UsageError(f"--to {to}: its name must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}")
     model = open_model(file, add_device_overrides((), threads, device), None, weights, allow_download)
     prepare_images(model, file, what, mean, scale, labels)
     blobs = find_blobs(file, outputs)
@@ -62,6 +64,10 @@ def run(
 
 
 def _write(path: str, predictions: Predictions) -> None:
+    if Path(path).suffix in TABLE_SUFFIXES:
+        write_prediction_table(path, predictions)
+        click.echo(f"{len(predictions.names)} predictions in {path}", err=True)
+        return
     arrays = predictions.arrays()
     if path.endswith(".npy"):
         if len(predictions.outputs) > 1:

@@ -27,7 +27,12 @@ from prototorch.cli.options import (
     help="Give the outputs of these layers in the place of the model's: a name, a pattern, a block. May be repeated.",
 )
 @click.option(
-    "--to", type=click.Path(dir_okay=False), metavar="FILE", help="Write the outputs to a .h5, .npz or .npy file."
+    "-o",
+    "--to",
+    "to",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the outputs to a .h5, .npz or .npy file, or classes and probabilities to a .csv or .jsonl file.",
 )
 @click.option("--batch-size", type=click.IntRange(min=1), default=32, show_default=True, help="Samples in one step.")
 @weights_option
@@ -37,16 +42,18 @@ from prototorch.cli.options import (
 @json_option
 def command() -> None:
     """Use the model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table
-    (.csv).
+    (.csv, .jsonl, .parquet, .feather).
 
     The model's own preprocess layers prepare the images; nothing else is needed. A file of --to is a data source of
-    named arrays: the outputs and, where WHAT has them (a folder per class, an array or column of labels), the labels.
+    named arrays: the outputs and, where WHAT has them (a folder per class, an array or column of labels), the labels;
+    a .csv or .jsonl file has a row for each sample, in order: its name, the class, the probabilities, or the values.
 
     \b
     Examples:
       prototorch predict runs/alexnet/model.h5 cat.png dog.jpg
       prototorch predict resnet101 --weights imagenet cat.jpg
       prototorch predict runs/lenet/model.h5 digits.npy --to scores.npy
+      prototorch predict runs/people/model.h5 new.csv -o predictions.csv
       prototorch predict runs/alexnet/model.h5 photos --output pool5 --to features.h5
       prototorch predict deploy.prototxt --weights net.caffemodel --mean 104,117,123 --labels synset_words.txt cat.jpg
     """
