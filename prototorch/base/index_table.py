@@ -89,7 +89,7 @@ ENTRIES = {
             'fmt': (('fmt', {'help': 'Bring model texts into the canonical layout; comments and single empty lines stay. FILE may be - for standard\ninput. A file with mistakes is reported and left as it is; the others are formatted.'}),),
             'generate': (('generate', {'help': 'Write a text with the model FILE, which has learned what follows in texts, or pairs of texts.'}),),
             'layers': (('layers', {'help': 'List all layers, losses, metrics, optimisers and so on; with NAME, the manual page of one.'}),),
-            'predict': (('predict', {'help': 'Use the model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table\n(.csv).'}),),
+            'predict': (('predict', {'help': 'Use the model FILE on WHAT: image files, a folder of images, an array file (.npy, .npz, .h5), or a table\n(.csv, .jsonl, .parquet, .feather).'}),),
             'run': (('run', {'help': 'Train the model in FILE on the data it names, evaluate it, and keep the result.'}),),
             'show': (('show', {'help': 'Print the text of a model: of a file, a shipped model, or the one inside a saved model.'}),),
             'summary': (('summary', {'help': 'Print the layers of FILE with output shapes and parameters; with --batch also the memory a training step needs.'}),),
