@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -154,6 +155,52 @@ def test_the_check_looks_at_each_number(monkeypatch):
     with pytest.raises(AssertionError, match="shape"):
         by_hand.check("losses", exact[:-1], series)
     sys.modules.pop("by_hand", None)
+
+
+def _cells():
+    """The sources of the notebook's code cells."""
+    notebook = json.loads((FOLDER / "lecture.ipynb").read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def test_the_notebook_is_a_notebook_without_outputs():
+    """By the schema of nbformat 4.5, as far as this notebook uses it; and it runs every program."""
+    notebook = json.loads((FOLDER / "lecture.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    ids = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[a-zA-Z0-9-_]{1,64}", one) for one in ids)
+    for cell in notebook["cells"]:
+        assert all(isinstance(line, str) for line in cell["source"])
+        if cell["cell_type"] == "code":
+            assert set(cell) == {"cell_type", "execution_count", "id", "metadata", "outputs", "source"}
+            assert (cell["outputs"], cell["execution_count"]) == ([], None)
+        else:
+            assert set(cell) == {"cell_type", "id", "metadata", "source"}
+    assert set(re.findall(r'^run\("(\w+)"\)', "\n".join(_cells()), re.MULTILINE)) == set(PROGRAMS)
+
+
+@pytest.mark.parametrize("which", ["quick", pytest.param("slow", marks=pytest.mark.slow)])
+def test_the_notebook_runs_cell_by_cell(which, tmp_path):
+    """In one fresh interpreter, in the notebook's folder, as a kernel would; programs that take minutes are slow."""
+    cells = _cells()
+    chosen = [c for k, c in enumerate(cells) if k == 0 or any(f'run("{n}")' in c for n in SLOW) == (which == "slow")]
+    assert len(chosen) > len(SLOW)
+    script = tmp_path / "cells.py"
+    script.write_text(
+        f"space = {{'__name__': '__main__'}}\nfor cell in {chosen!r}:\n    exec(cell, space)\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    if which == "quick":
+        assert done.stdout.count("as by hand (") > 60
+        assert "a choice by elements is pt.where" in done.stdout
+        assert "for TensorFlow's 'placeholder', write pt.Input" in done.stdout
 
 
 def test_the_page_names_every_program():
