@@ -160,6 +160,8 @@ def _tensor_names(name: str) -> set[str]:
 
 
 def module_of(name: str):
+    if "." in name:
+        return importlib.import_module(f"prototorch.{name}")
     return pt if name == "prototorch" else operator.attrgetter(name)(pt)
 
 
