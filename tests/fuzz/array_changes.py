@@ -22,4 +22,4 @@ def changed_array(array: np.ndarray, other: np.ndarray, rng: random.Random) -> n
         return array.astype(rng.choice(("float64", "int32", "uint8", "bool", "float16")))
     if kind == 4:
         return array[:-1] if array.ndim else np.zeros((0,), array.dtype)
-    return np.ascontiguousarray(array.T) if array.ndim > 1 else array[::-1].copy()
+    return np.ascontiguousarray(array.T) if array.ndim != 1 else array[::-1].copy()

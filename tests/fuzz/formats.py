@@ -12,10 +12,13 @@ __all__ = ["MODULES", "load_format"]
 MODULES = {
     "onnx": "onnx_graphs.FORMAT",
     "snapshot": "own_files.SNAPSHOT",
+    "model_text": "own_files.TEXT",
     "static_graph": "own_files.STATIC_GRAPH",
     "compiled_function": "own_files.COMPILED_FUNCTION",
     "solver": "solver_files.FORMAT",
     "tokenizer": "tokenizer_files.FORMAT",
+    "prototxt": "caffe_files.NET",
+    "caffemodel": "caffe_files.MODEL",
     "keras_config": "keras_files.CONFIG",
     "keras": "keras_files.KERAS",
     "keras_h5": "keras_files.LEGACY",

@@ -15,14 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 import prototorch as pt
 from prototorch.engine.storage import container
-from tests.fuzz.harness import FuzzFormat, sample
+from tests.fuzz import text_interpreter
+from tests.fuzz.array_changes import changed_array
+from tests.fuzz.harness import FuzzFormat, RefusalError, sample
 from tests.fuzz.json_changes import changed
 
-__all__ = ["COMPILED_FUNCTION", "SNAPSHOT", "STATIC_GRAPH"]
+__all__ = ["COMPILED_FUNCTION", "SNAPSHOT", "STATIC_GRAPH", "TEXT"]
 
 MAX_ELEMENTS = 1e6  # of an input that is made for a file that asks for it
 _WORDS = (
@@ -132,20 +135,13 @@ def changed_text(text: str, rng: random.Random) -> str:
 
 def _change_arrays(arrays: dict[str, np.ndarray], rng: random.Random) -> None:
     name, other = rng.choice(list(arrays)), rng.choice(list(arrays))
-    array = arrays[name]
-    kind = rng.randrange(6)
-    if kind == 0:
-        del arrays[name]
-    elif kind == 1:
-        arrays[name] = arrays[other]
-    elif kind == 2:
-        arrays[name] = array[..., None] if rng.random() < 0.5 else array.reshape(-1)
-    elif kind == 3:
-        arrays[name] = array.astype(rng.choice(("float64", "int32", "uint8", "bool", "float16")))
-    elif kind == 4:
-        arrays[name] = array[:-1] if array.ndim else np.zeros((0,), array.dtype)
-    else:
+    new = changed_array(arrays[name], arrays[other], rng)
+    if rng.random() < 0.15:
         arrays[f"{name}x"] = arrays.pop(name)
+    elif new is None:
+        del arrays[name]
+    else:
+        arrays[name] = new
 
 
 def _run_model(model: pt.Model) -> Sequence[np.ndarray]:
@@ -177,7 +173,97 @@ def _run_function(function: Any) -> Sequence[np.ndarray]:
     return []
 
 
-SNAPSHOT = FuzzFormat("snapshot", ".h5", _generator(_save_model), lambda path: pt.load_model(str(path)), _run_model)
+def _feed(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    return sample(name, (2, *shape))
+
+
+def _snapshot_reference(path: Path) -> Sequence[np.ndarray]:
+    """The text and the weights as HDF5's own library reads them, computed by PyTorch."""
+    with h5py.File(path) as file:
+        text = file["@meta/model_text"][()].decode()
+
+        def weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
+            if f"weights/{name}" not in file:
+                raise RefusalError(f"{name} is not in the file")
+            array = file[f"weights/{name}"][()]
+            if array.shape != shape:
+                raise RefusalError(f"{name} is {array.shape}, expected {shape}")
+            return array
+
+        return text_interpreter.predict(text, _feed, weight)
+
+
+_TEXTS = (
+    _TEXT,
+    """
+name: "pools"
+input { name: "x"  shape: [2, 9, 7] }
+Conv2D { filters: 4  kernel_size: [3, 2]  strides: 2  padding: same  name: "a" }
+ReLU { name: "b" }
+MaxPooling2D { pool_size: 2  strides: 1  padding: same  name: "c" }
+Conv2D { filters: 6  kernel_size: 2  groups: 2  use_bias: false  dilation_rate: 1  name: "d" }
+AveragePooling2D { pool_size: [2, 1]  name: "e" }
+GlobalAveragePooling2D { name: "f" }
+Dense { units: 5  activation: tanh  name: "g" }
+Dense { units: 3  activation: softmax  use_bias: true  name: "h" }
+""",
+)
+_NUMBERS = ("0", "1", "2", "3", "4", "5", "9", "-1", "0.5", "2.0")
+_FIELDS = (
+    "padding: same", "padding: valid", "strides: 2", "strides: [1, 2]", "groups: 2", "use_bias: false", "scale: false",
+    "dilation_rate: 2", "activation: sigmoid", "epsilon: 0.1", "center: false", "units: 7", "kernel_size: 1",
+)  # fmt: skip
+
+
+def _generate_text(rng: random.Random) -> bytes:
+    text = rng.choice(_TEXTS)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        kind = rng.random()
+        if kind < 0.3:
+            text = changed_text(text, rng)
+        elif kind < 0.6:  # a number
+            places = list(re.finditer(r"(?<=[:\[,] )-?[0-9.]+|(?<=\[)[0-9]+", text))
+            if places:
+                place = rng.choice(places)
+                text = text[: place.start()] + rng.choice(_NUMBERS) + text[place.end() :]
+        elif kind < 0.8:  # a further field, or one in the place of another
+            places = list(re.finditer(r"\{ (?:\w+: \w+  )?", text))
+            place = rng.choice(places or [re.match("", text)])
+            text = text[: place.start()] + "{ " + rng.choice(_FIELDS) + "  " + text[place.end() :]
+        else:  # lines exchanged
+            lines = text.splitlines()
+            first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[first], lines[second] = lines[second], lines[first]
+            text = "\n".join(lines)
+    return text.encode()
+
+
+def _weight(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    values = sample(name, shape)
+    return np.abs(values) + 0.5 if "variance" in name else values
+
+
+def _run_text(model: pt.Model) -> Sequence[np.ndarray]:
+    if any(np.prod([n or 3 for n in node.shape], dtype=float) > MAX_ELEMENTS for node in model.net.inputs):
+        return []
+    model.build()
+    if sum(array.size for array in model.weights.values()) > 1e7:
+        return []
+    for array, name in ((model.weights[name], name) for name in model.weights):
+        array[...] = _weight(name, array.shape)
+    return _run_model(model)
+
+
+def _text_reference(path: Path) -> Sequence[np.ndarray]:
+    return text_interpreter.predict(path.read_text(), _feed, _weight)
+
+
+SNAPSHOT = FuzzFormat(
+    "snapshot", ".h5", _generator(_save_model), lambda path: pt.load_model(str(path)), _run_model, _snapshot_reference
+)
+TEXT = FuzzFormat(
+    "model_text", ".proto", _generate_text, lambda path: pt.load_model(str(path)), _run_text, _text_reference
+)
 STATIC_GRAPH = FuzzFormat(
     "static_graph", ".h5", _generator(_save_graph), lambda path: pt.Graph.load(str(path)), _run_graph
 )

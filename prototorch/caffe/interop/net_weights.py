@@ -91,7 +91,7 @@ def _first_of_each_name(net: CaffeNet) -> list[CaffeLayer]:
 
 
 def _has_layer(file: WeightFile, net: CaffeNet, weight: str) -> bool:
-    layers = {layer.name for layer in file.layers if layer.weights}
+    layers = {layer.name for layer in file.layers}  # also one without blobs: Caffe refuses another number of them
     return any(weight in param.weights and param.layer in layers for param in net.params)
 
 

@@ -14,7 +14,7 @@ from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.keras1_weights import converted_layer
 from prototorch.interop.keras.stored_arrays import stored_array, text_list
-from prototorch.interop.keras.weight_names import renamed_weight
+from prototorch.interop.keras.weight_names import own_weight_names, renamed_weight
 from prototorch.model.loading.weight_file import StoredArray, StoredLayer
 
 __all__ = ["NamedArrays", "read_legacy_layers", "read_numbered_layers"]
@@ -33,6 +33,7 @@ def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[Co
     if names is None:
         raise ModelFileError(f"{layout.path}: the group {root or '/'} has no attribute layer_names")
     kinds = {layer.path: layer for layer in config_layers if not layer.is_model}
+    outer = {layer.path.split("/")[0] for layer in config_layers}
     inner = {layer.path for layer in config_layers if layer.is_model}
     if len(set(names)) != len(names):
         raise ModelFileError(f"{layout.path}: layer_names lists a layer twice")
@@ -45,12 +46,17 @@ def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[Co
         if group not in layout.attributes:
             raise ModelFileError(f"{layout.path}: layer_names lists the layer {name!r:.80}, which is not there")
         weight_names = text_list(layout.attributes[group], "weight_names", f"{layout.path}: {group}") or []
+        if len(set(weight_names)) != len(weight_names):
+            raise ModelFileError(f"{layout.path}: {group} lists a weight twice in weight_names")
+        if name == _TOP_LEVEL and any(weight.split("/")[0] in outer for weight in weight_names):
+            raise ModelFileError(f"{layout.path}: {group} lists weights of layers")
         paths = [f"{group}/{weight}" for weight in weight_names]
         for path in paths:
             if path not in layout.datasets:
                 raise ModelFileError(f"{layout.path}: {group} lists the weight {path!r:.120}, which is not there")
         for layer, weights in _split_layers(name, weight_names, kinds, name in inner).items():
             in_file = {weight: stored_array(layout, f"{group}/{full}") for weight, full in weights.items()}
+            _check_order(f"{layout.path}: {group}", kinds[layer].kind if layer in kinds else "", list(weights))
             kind, of_layer = converted_layer(kinds[layer].kind if layer in kinds else "", in_file, dims)
             names_of_layer = []
             for weight, array in of_layer.items():
@@ -58,6 +64,13 @@ def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[Co
                 arrays[names_of_layer[-1]] = array
             layers.append(StoredLayer(layer, kind, tuple(names_of_layer)))
     return layers, arrays
+
+
+def _check_order(where: str, kind: str, names: list[str]) -> None:
+    """Raise ModelFileError for weights in another order than the layer's, by which Keras tells which they are."""
+    expected = list(own_weight_names(kind, len(names)))
+    if names != expected and sorted(names) == sorted(expected):
+        raise ModelFileError(f"{where}: lists the weights {', '.join(names)[:80]}; {kind} has them in another order")
 
 
 def _unused_name(name: str, names: Mapping[str, object]) -> str:

@@ -52,7 +52,7 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
     for path in layout.datasets:
         head, _, last = path.rpartition("/")
         owner, _, vars_group = f"/{head}".rpartition("/")
-        if vars_group != "vars" or not re.fullmatch(r"[0-9]{1,9}", last):
+        if vars_group != "vars" or owner.endswith("/vars") or not re.fullmatch(r"[0-9]{1,9}", last):
             skipped[path] = "an array outside the groups vars of Keras' layers"
         elif path.split("/")[0] in _OPTIMIZERS:
             skipped[path.split("/")[0]] = "the optimizer's state"

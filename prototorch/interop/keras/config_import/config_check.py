@@ -18,6 +18,7 @@ from prototorch.interop.keras.config_import.config_fields import (
     READ_ELSEWHERE,
     NotImportableError,
     object_of,
+    plain_name,
 )
 from prototorch.layers.base import Layer
 from prototorch.schema.neutral_arguments import neutral_arguments
@@ -125,7 +126,7 @@ def _check_dtype(value: Any) -> None:
         config = value.get("config")
         name = config.get("name", config.get("source_name")) if isinstance(config, dict) else None
         names = {"name", "source_name", "mode", "amax_history_length", "loss_scale"}
-        is_policy = isinstance(value.get("class_name"), str) and "Policy" in value["class_name"]
+        is_policy = "Policy" in str(value.get("class_name")) and is_keras_module(str(value.get("module", "keras")))
         if not is_policy or name is None or not isinstance(config, dict) or not config.keys() <= names:
             raise NotImportableError(f"dtype={value!s:.60} is no policy")
         value = name
@@ -144,7 +145,7 @@ def _check_object(name: str, value: Any) -> None:
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
         raise NotImportableError(f"{name}={value!s:.60} is no class with arguments")
     arguments = value.get("config")
-    if not isinstance(arguments, dict | str | None):
+    if not isinstance(arguments, dict | None) and plain_name(value) is None:
         raise NotImportableError(f"{name}: {value['class_name'][:40]} has the arguments {arguments!s:.60}")
     cls = family.members().get(value["class_name"])
     unknown = (
