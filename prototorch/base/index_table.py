@@ -123,6 +123,18 @@ ENTRIES = {
             'hdf5_source': (('FORMAT', {'kind': 'HDF5', 'signature': b'\x89HDF\r\n\x1a\n'}),),
         },
     },
+    'SchemaSource': {
+        'graph': {
+            'input_spec': (('INPUT_SCHEMA', {'name': 'input'}), ('INPUT_LAYER_SCHEMA', {'name': 'Input'})),
+            'layer_schema': (('LAYER_SCHEMA', {'name': 'layer'}), ('PREPROCESS_SCHEMA', {'name': 'preprocess'}), ('AUGMENT_SCHEMA', {'name': 'augment'})),
+        },
+        'model': {
+            'weights_block': (('WEIGHTS_SCHEMA', {'name': 'weights'}),),
+        },
+        'train': {
+            'config': (('COMPILE_SCHEMA', {'name': 'compile'}), ('FIT_SCHEMA', {'name': 'fit'})),
+        },
+    },
     'initializer': {
         'initializers': {
             'constant': (('Zeros', {}), ('Ones', {}), ('Constant', {}), ('Identity', {'aliases': ('IdentityInitializer',)}), ('Bilinear', {})),
@@ -383,6 +395,7 @@ BASES = {
     'prototorch.optimizers.schedules.base': {'Schedule': 'schedule'},
     'prototorch.regularizers.base': {'Regularizer': 'regularizer'},
     'prototorch.schema.python_imports': {'ClassAdapter': 'ClassAdapter'},
+    'prototorch.text.call_schema': {'SchemaSource': 'SchemaSource'},
     'prototorch.text.dialects': {'TextDialect': 'TextDialect'},
     'prototorch.train.callbacks': {'Callback': 'callback'},
     'prototorch.train.monitors': {'_Monitor': 'callback'},
@@ -398,6 +411,7 @@ FILES = {
     'constraints': ('__init__', 'base', 'norms'),
     'cuda': ('__init__', 'array_namespace', 'availability', 'backend', 'cudart', 'cupy_device', 'device_kind', 'device_protocol', 'device_report', 'device_sources', 'devices', 'driver', 'dry_run_device', 'fake_device', 'fake_device_array', 'graph_capture', 'host_writer', 'memory', 'packages', 'pinned_pool', 'random', 'stream_context', 'stream_kernel', 'tensor_types'),
     'engine/storage': ('__init__', 'array_writer', 'arrow_sandbox', 'arrow_source', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
+    'graph': ('__init__', 'allocation', 'batch_analysis', 'channel_axes', 'connect', 'cost', 'executable', 'function_tracing', 'graph_printer', 'in_place', 'input_spec', 'ir', 'layer_schema', 'liveness', 'memory_planner', 'mixed_precision', 'net', 'net_imports', 'net_reader', 'net_writer', 'operator_layers', 'pipeline', 'plan', 'plan_printer', 'probe', 'subnet', 'symbolic', 'symbolic_functions', 'symbolic_operators', 'text_upgrade', 'trace', 'verify', 'weight_spec'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'channel_order', 'element_types', 'imported_model', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'weight_statistics'),
     'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'operations', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'weights'),
@@ -411,6 +425,7 @@ FILES = {
     'layers': ('__init__', 'activation', 'activation_function', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'channels', 'class_accuracy', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'direct_call', 'function_loss', 'margin', 'regression'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),
+    'model': ('__init__', 'call', 'copying', 'diagnose', 'docs_pages', 'fit_preconditions', 'foreign_files', 'generation', 'keras_hints', 'load', 'model', 'name_rules', 'prediction', 'prediction_table', 'rules_file', 'sequential', 'structure', 'weights', 'weights_block'),
     'model/loading/layout': ('__init__', 'data_format', 'laid_out', 'layout_table', 'order_match', 'pairing', 'systems', 'transforms'),
     'model/loading/read': ('__init__', 'file_format', 'read_file', 'saved_model_file', 'source'),
     'optim': ('__init__', 'adam', 'adam_variants', 'formula', 'formula_optimizer', 'fused_update', 'lbfgs', 'line_search', 'mean_squares', 'optimizer', 'rprop_asgd', 'sgd', 'state_dict', 'swa_utils', 'traced_update'),

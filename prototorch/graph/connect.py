@@ -13,7 +13,7 @@ from prototorch.layers.base import Layer
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import ExpansionFrame, Field, Value
+from prototorch.text.syntax_tree import ExpansionFrame, Field, InvalidValue, Value
 
 
 @dataclass
@@ -90,6 +90,8 @@ class Connections:
                 text = _string(item)
                 if text is None:
                     self.has_broken_links = True
+                    if isinstance(item, InvalidValue):
+                        continue
                     self.report.add("A bottom is a name in quotes, or a list of them.", item.span, chain)
                     continue
                 names.append(text)

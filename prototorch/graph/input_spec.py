@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prototorch.layers.channels import DataFormat
 from prototorch.schema import Block, Dims, Identifier, field
+from prototorch.schema.call_schema import class_schema
+from prototorch.text.call_schema import SchemaSource
 
 
 class NetInput(Block):
@@ -25,3 +27,7 @@ class NetInput(Block):
         doc="The axis of the channels of its samples, which images from files, preprocess and augment follow; default: "
         "that of the text, else the first for images and volumes, the last for tables and sequences.",
     )
+
+
+INPUT_SCHEMA = SchemaSource(name="input", find=lambda _: class_schema(NetInput))
+INPUT_LAYER_SCHEMA = SchemaSource(name="Input", find=lambda _: class_schema(NetInput))

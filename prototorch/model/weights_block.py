@@ -13,7 +13,9 @@ from prototorch.errors import UsageError
 from prototorch.model.name_rules import Rules
 from prototorch.schema import Block, ListOf, example, field
 from prototorch.schema.block_source import find_span
+from prototorch.schema.call_schema import class_schema
 from prototorch.schema.patterns import Pattern
+from prototorch.text.call_schema import SchemaSource
 
 __all__ = ["Weights"]
 
@@ -99,3 +101,6 @@ class Weights(Block):
     def is_saved_file(self) -> bool:
         """Whether the source is the path of a file of `Model.save`, and of no set."""
         return "://" not in self.source and os.path.isfile(self.path) and is_container(self.path)
+
+
+WEIGHTS_SCHEMA = SchemaSource(name="weights", find=lambda _: class_schema(Weights))

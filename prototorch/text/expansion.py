@@ -13,29 +13,29 @@ from typing import Any
 from prototorch.errors import did_you_mean
 from prototorch.text import limits
 from prototorch.text.arguments import bind_arguments, check_arguments, check_param
+from prototorch.text.call_expansion import CallInScope
 from prototorch.text.diagnostics import Report
-from prototorch.text.evaluator import (
-    ScopedString,
-    render_value,
-)
+from prototorch.text.evaluator import ScopedString, render_value
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
-from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal, string_values
 from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
     Argument,
     BlockDef,
     Body,
+    Call,
     Document,
     ExpansionFrame,
     Field,
     If,
     Include,
     InvalidValue,
+    ListValue,
     Param,
     Repeat,
-    Scalar,
+    TypedBlock,
     Value,
 )
 from prototorch.text.value_expansion import ValueExpander
@@ -111,6 +111,8 @@ class _Expander(ValueExpander):
     # ------------------------------------------------------------------ statements
 
     def expand_field(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> None:
+        if isinstance(statement.value, Call):
+            statement = CallInScope(self, names, scope).bind_statement(statement)
         value = statement.value
         if isinstance(value, Body):
             block = self.blocks.get(statement.name)
@@ -128,7 +130,11 @@ class _Expander(ValueExpander):
                 fields.append(self.replace_value(statement, self.expand_body(value, names, inner), scope))
                 return
         scoped = scope.kind == LAYER and statement.name in ("top", "bottom")
-        new = self.replace_value(statement, self.expand_value(value, names, scope, scoped), scope)
+        inside = scope
+        kind = type(value.items[0] if type(value) is ListValue and value.items else value)
+        if kind is TypedBlock or kind is Body:
+            inside = replace(scope, owner=(*scope.owner, statement.name))
+        new = self.replace_value(statement, self.expand_value(value, names, inside, scoped), scope)
         fields.append(self.note_top_level(new) if scope.kind == NET and not scope.prefix else new)
 
     @staticmethod
@@ -140,9 +146,8 @@ class _Expander(ValueExpander):
     def note_top_level(self, expanded: Field) -> Field:
         """Record the names of inputs; an output may name the use of a block."""
         if expanded.name in ("input", "Input") and isinstance(expanded.value, Body):
-            for inner in expanded.value.fields:
-                if inner.name == "name" and isinstance(inner.value, Scalar):
-                    self.name_resolver.defined.add(str(inner.value.value))
+            names = [n for f in expanded.value.fields if f.name == "name" for n in string_values(f.value)]
+            self.name_resolver.defined.update(names or ["input"])
         if expanded.name == "output":
             return replace(expanded, value=self.name_resolver.resolve_strings(expanded.value, ""))
         return expanded
@@ -167,7 +172,7 @@ class _Expander(ValueExpander):
         body: Body = statement.value
         name_field = next((s for s in body.statements if isinstance(s, Field) and s.name == "name"), None)
         automatic = self.name_resolver.automatic_name(statement.name, scope.prefix) if name_field is None else ""
-        inside = replace(scope, kind=LAYER, top=False, bottom=[], last=[])
+        inside = replace(scope, kind=LAYER, top=False, bottom=[], last=[], owner=(statement.name,))
         expanded = self.expand_body(body, names, inside)
         fields, output = self.name_resolver.resolve_layer(
             expanded.fields, automatic, statement, scope.prefix, scope.bottom
@@ -294,7 +299,7 @@ class _Expander(ValueExpander):
         if len(label) > limits.MAX_NAME_LENGTH:
             message = f"The name {label[:40]!r}... has {len(label)} characters; the limit is {limits.MAX_NAME_LENGTH}."
             self.abort(message, statement.name_span, scope)
-        target = Scope(scope.kind, label + "/" if scope.kind == NET else scope.prefix, order, frame)
+        target = Scope(scope.kind, label + "/" if scope.kind == NET else scope.prefix, order, frame, owner=scope.owner)
         if "bottom" in fields_given:
             target.bottom = [
                 self.name_resolver.resolve_strings(

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from prototorch.text import limits
+from prototorch.text.call_schema import Path
 from prototorch.text.diagnostics import Report
 from prototorch.text.includes import IncludeFiles
 from prototorch.text.name_resolution import NameResolver
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import BlockDef, Body, ExpansionFrame, Field, Param, Repeat, Scalar, Value
+from prototorch.text.syntax_tree import BlockDef, Body, Call, ExpansionFrame, Field, Param, Repeat, Scalar, Value
 
 __all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope", "new_names"]
 
@@ -40,6 +41,7 @@ class Scope:
     top: bool = False
     bottom: list[Value] = field(default_factory=list)  # the input of the next layer without a bottom
     last: list[str] = field(default_factory=list)  # the output of the last layer
+    owner: Path = ()  # the blocks around, as `schema_at` takes them
 
 
 class ExpansionState:
@@ -90,9 +92,12 @@ class ExpansionState:
             total += 1
             if isinstance(s, Repeat) and isinstance(s.count, Scalar) and isinstance(s.count.value, int):
                 total += max(0, s.count.value) * (1 + self.minimum_steps(s.body.statements))
-            elif isinstance(s, Field) and s.name in self.blocks and isinstance(s.value, Body):
+            elif isinstance(s, Field) and s.name in self.blocks and isinstance(s.value, Body | Call):
                 total += self.step_counts.get(id(self.blocks[s.name][1].body.statements), 0)
             elif isinstance(s, Field) and isinstance(s.value, Body):
                 total += self.minimum_steps(s.value.statements)
+            elif isinstance(s, Field) and isinstance(s.value, Call):
+                total += len(s.value.arguments)
+                total += self.minimum_steps(s.value.body.statements) if s.value.body is not None else 0
         self.step_counts[id(statements)] = min(total, 10**30)
         return self.step_counts[id(statements)]

@@ -73,6 +73,16 @@ class FunctionCall:
 
 
 @dataclass(slots=True)
+class CallValue:
+    """``Adam(1e-3)`` in a call: ``value``, a node of the syntax tree, is a block with its fields. ``function`` is the
+    call of a function that it is where a number stands; None where it has names of fields."""
+
+    value: Any
+    function: Any = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class Subscript:
     """``a[i]``."""
 

@@ -40,16 +40,17 @@ class ParseContext:
     """The state of parsing one text: its source, its report, and the offsets (start, end) of its comments.
 
     is_protobuf: whether strings and numbers are those of protobuf's text format only: ``${...}`` has no meaning, and
-    infinity has more spellings.
+    infinity has more spellings. has_calls: whether a call or a bare name has been read.
     """
 
-    __slots__ = ("comments", "is_protobuf", "report", "source")
+    __slots__ = ("comments", "has_calls", "is_protobuf", "report", "source")
 
     def __init__(self, source: Source, report: Report, is_protobuf: bool = False):
         self.source = source
         self.report = report
         self.is_protobuf = is_protobuf
         self.comments: list[tuple[int, int]] = []
+        self.has_calls = False
 
     def span(self, start: int, end: int) -> Span:
         return Span(self.source, start, end)
@@ -103,7 +104,7 @@ class Lexer:
         ctx.comments.clear()
         balance = BracketStack(ctx)
         balance.in_expression = start > 0  # a part of a text is the inside of ${...}
-        before = ""  # the type of the token before
+        before = ""  # the type of the token before; HEADER_NAME for the name of a block that is defined
         at = start
         while at < end:
             m = match(text, at, end)
@@ -129,8 +130,9 @@ class Lexer:
                     value, stop = self._join_name(ctx, text, at, end)
                 if not value.isascii():
                     value = self._latin_name(ctx, value, at, stop)
-                before = keywords.get(value, "NAME")
-                yield Token(before, value, at, stop, ctx)
+                kind = keywords.get(value, "NAME")
+                before = "HEADER_NAME" if before == "BLOCK" else kind
+                yield Token(kind, value, at, stop, ctx)
             elif kind == "SYMBOL":
                 value = m.group()
                 if value in ("//", "/", "<") and not balance.in_expression:
@@ -287,6 +289,7 @@ class BracketStack:
         self.open_brackets: list[tuple[str, int, bool]] = []  # bracket, offset, whether it holds an expression
         self.closed_braces: list[tuple[int, int]] = []  # offsets of the braces of each pair
         self.in_expression = False
+        self.has_calls = not ctx.is_protobuf
         self.has_skipped_text = False  # a string without its end, or a foreign comment, may have swallowed brackets
 
     def step(self, value: str, at: int, before: str) -> bool:
@@ -295,7 +298,10 @@ class BracketStack:
             return True
         if value in _PAIRS:
             self.open_brackets.append((value, at, self.in_expression))
-            self.in_expression = self.in_expression or value == "$(" or (value == "(" and before == "DOLLAR_NAME")
+            opens = value == "$(" or (
+                value == "(" and (before == "DOLLAR_NAME" or (before == "NAME" and self.has_calls))
+            )
+            self.in_expression = self.in_expression or opens
             if len(self.open_brackets) > limits.MAX_NESTING:
                 self._say(f"This is nested deeper than {limits.MAX_NESTING} levels.", at)
                 raise ParseAborted

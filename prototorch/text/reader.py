@@ -23,6 +23,7 @@ from lark.lexer import PatternRE
 from prototorch.base.package_files import package_folder
 from prototorch.errors import FileError
 from prototorch.text import limits
+from prototorch.text.bare_names import refuse_bare_names
 from prototorch.text.diagnostics import Report
 from prototorch.text.error_recovery import find_damaged_range, repair_token, starts_new_statement
 from prototorch.text.foreign_formats import find_foreign_format, replace_call_errors
@@ -31,24 +32,28 @@ from prototorch.text.lexer import INVALID_TOKEN, Lexer, ParseAborted, ParseConte
 from prototorch.text.source import Source
 from prototorch.text.syntax_errors import explain_unexpected_token
 from prototorch.text.syntax_tree import Document, Value
-from prototorch.text.tree_builder import ERROR_FIELD, ExpressionWithDepth, NestingError, TreeBuilder
+from prototorch.text.tree_builder import ERROR_FIELD, ExpressionError, ExpressionWithDepth, TreeBuilder
 from prototorch.text.trivia import attach_trivia
 
-__all__ = ["decode_utf8", "parse", "parse_value", "read_file"]
+__all__ = ["START_RULES", "decode_utf8", "parse", "parse_value", "read_file", "read_grammar"]
 
-_START_RULES = ["document", "only_value", "only_expression"]
+START_RULES = ["document", "only_value", "only_expression"]
 _MAX_RECOVERIES = 20  # syntax errors that one run reports
 _MAX_RECOVERY_TOKENS = 50_000  # above this size only one, so that a large broken file does not take long
 
 
+def read_grammar(is_protobuf: bool = False) -> str:
+    """The grammar of our texts, or of Caffe's (``is_protobuf``): the lines of the other are left out."""
+    lines = (package_folder("grammars") / "model.lark").read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if not line.endswith("// ours" if is_protobuf else "// caffe"))
+
+
 @cache
-def _parser() -> tuple[Lark, Lexer]:
+def _parser(is_protobuf: bool) -> tuple[Lark, Lexer]:
     """Parser and lexer, built once per process."""
-    grammar = (package_folder("grammars") / "model.lark").read_text(encoding="utf-8")
+    grammar = read_grammar(is_protobuf)
     builder = TreeBuilder(_parse_placeholder)
-    lark = Lark(
-        grammar, parser="lalr", lexer="basic", start=_START_RULES, maybe_placeholders=False, transformer=builder
-    )
+    lark = Lark(grammar, parser="lalr", lexer="basic", start=START_RULES, maybe_placeholders=False, transformer=builder)
     terminals = [(t.name, t.pattern.value, isinstance(t.pattern, PatternRE)) for t in lark.terminals]
     return lark, Lexer(terminals)
 
@@ -78,9 +83,11 @@ def parse(
         _check_characters(ctx)
         with pause_gc():
             statements = _parse_with_recovery("document", ctx)
+            if ctx.has_calls and statements:
+                statements = refuse_bare_names(statements, diagnostics)
     except ParseAborted:
         pass
-    if len(diagnostics) > before and _explain_foreign_text(source, diagnostics, before):
+    if len(diagnostics) > before and _explain_foreign_text(source, diagnostics, before, is_protobuf):
         statements = ()  # what could be read means nothing
     document = Document(
         statements or (), source, complete=all(e.is_provisional for e in diagnostics.diagnostics[before:])
@@ -92,12 +99,16 @@ def parse(
     return document
 
 
-def _explain_foreign_text(source: Source, report: Report, before: int) -> bool:
+def _explain_foreign_text(source: Source, report: Report, before: int, is_protobuf: bool) -> bool:
     """Replace the syntax errors of a text in another language, which follow from each other, by one that names it;
     whether it is another language."""
     foreign = find_foreign_format(source)
     errors = report.diagnostics[before:]
-    report.diagnostics[before:] = [foreign] if foreign is not None else replace_call_errors(source, errors)
+    if foreign is not None:
+        errors = [foreign]
+    elif is_protobuf:
+        errors = replace_call_errors(source, errors)
+    report.diagnostics[before:] = errors
     return foreign is not None
 
 
@@ -108,7 +119,7 @@ def parse_value(text: str, name: str | None = None) -> Value:
     value: Value = None
     try:
         _check_characters(ctx)
-        tokens = list(_parser()[1].tokens(ctx))
+        tokens = list(_parser(False)[1].tokens(ctx))
         value = _parse_tokens(tokens, "only_value", ctx)[0] if tokens else None
         if value is None and not report.diagnostics:
             report.add("This is not a value.", ctx.span(0, len(text)))
@@ -174,7 +185,7 @@ def _check_characters(ctx: ParseContext) -> None:
 
 def _parse_with_recovery(start: str, ctx: ParseContext) -> Any:
     """Parse; after a syntax error skip the statement that contains it and parse again."""
-    lexer = _parser()[1]
+    lexer = _parser(ctx.is_protobuf)[1]
     result, fits = _parse_stream(lexer.tokens(ctx), start, ctx)
     if fits:
         return result
@@ -200,12 +211,12 @@ def _error_field_tokens(token: Token) -> list[Token]:
 
 def _parse_stream(tokens: Iterator[Token], start: str, ctx: ParseContext) -> tuple[Any, bool]:
     """The result and True if every token fits; the tokens are not stored."""
-    feed = _parser()[0].parse_interactive("", start).feed_token
+    feed = _parser(ctx.is_protobuf)[0].parse_interactive("", start).feed_token
     try:
         for token in tokens:
             feed(token)  # type: ignore[arg-type]
         return feed(Token("$END", "", 0, 0, ctx)), True  # type: ignore[arg-type]
-    except (UnexpectedToken, NestingError):
+    except (UnexpectedToken, ExpressionError):
         return None, False
 
 
@@ -219,7 +230,7 @@ class _SyntaxFailure:
 
 def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[Any, _SyntaxFailure | None]:
     """The result, or None and the failure, which is explained in the report."""
-    state = _parser()[0].parse_interactive("", start)
+    state = _parser(ctx.is_protobuf)[0].parse_interactive("", start)
     feed = state.feed_token
     at = 0
     try:
@@ -238,16 +249,17 @@ def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[A
             message, span = explain_unexpected_token(tokens, at, accepts, ctx)
             ctx.report.add(message, span)
         return None, _SyntaxFailure(at, {"IF", "PARAM"} <= accepts and starts_new_statement(near))
-    except NestingError as deep:
-        ctx.report.add(f"This expression has more than {limits.MAX_NESTING} parts inside each other.", deep.span)
-        at = min(bisect_right(tokens, deep.span.start, key=lambda t: t.start), len(tokens) - 1)
+    except ExpressionError as wrong:
+        ctx.report.add(str(wrong), wrong.span)
+        start = wrong.span.start if wrong.span is not None else 0
+        at = min(bisect_right(tokens, start, key=lambda t: t.start), len(tokens) - 1)
         return None, _SyntaxFailure(at, False)
 
 
 def _parse_placeholder(ctx: ParseContext, start: int, end: int) -> ExpressionWithDepth:
     """The expression inside a ``${...}`` of a string."""
     inner = ParseContext(ctx.source, ctx.report)  # with comments of its own
-    result, failure = _parse_tokens(list(_parser()[1].tokens(inner, start, end)), "only_expression", inner)
+    result, failure = _parse_tokens(list(_parser(False)[1].tokens(inner, start, end)), "only_expression", inner)
     if failure is not None:
         raise ParseAborted
     return result

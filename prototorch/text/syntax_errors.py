@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prototorch.text.bare_names import explain_field_without_value
 from prototorch.text.lexer import ParseContext, Token
 from prototorch.text.source import Span
 
@@ -30,7 +31,8 @@ def explain_unexpected_token(
         if token.value == '""' and tokens[at + 1].start == token.end:
             return "A comment starts with '#', not with three quotes.", token.span
     message = (
-        _explain_statement(tokens, at, accepts)
+        _explain_call(tokens, at, accepts)
+        or _explain_statement(tokens, at, accepts)
         or _explain_colon_in_value(tokens, at)
         or _explain_field(token, before, accepts)
         or _explain_expression(tokens, at, accepts)
@@ -48,7 +50,7 @@ def _explain_end(tokens: Sequence[Token], accepts: set[str], ctx: ParseContext) 
     if last.type == "COLON":
         return "Expected a value after ':' at the end of the text.", last.span
     if last.type in _NAMES and "COLON" in accepts:
-        return _explain_missing_value(last)[0], last.span
+        return explain_field_without_value(last.value), last.span
     return f"The text ends too early, after {_quote_token(last)}.", last.span
 
 
@@ -84,6 +86,26 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
     return None
 
 
+def _explain_call(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
+    """The values of a call, and what Python writes there."""
+    token, before = tokens[at], _token_before(tokens, at, 1)
+    if token.type == "LPAR" and before.type == "RPAR" and "STAR" not in accepts:
+        return "The inputs of a layer stand first in its parentheses: Dense(x, 10).", token
+    if "RPAR" not in accepts:
+        return None
+    if token.type == "COMMA" and accepts == {"RPAR"}:
+        return f"A list is written in brackets: [{before.value}, ...].", token
+    if "COMMA" not in accepts:
+        return None
+    if before.type == "DOLLAR_NAME" and token.type in _OPERATORS:
+        return f"In a call expressions stand without '$': write {before.value[1:]}.", before
+    if before.type in _NAMES and "COLON" in accepts and token.type in _NAMES | _VALUES:
+        return f"A ':' or ',' is missing between {before.value} and {_quote_token(token)}.", before
+    if "STAR" in accepts and token.type in _NAMES | _VALUES:
+        return f"A ',' is missing before {_quote_token(token)}.", token
+    return None
+
+
 def _explain_colon_in_value(tokens: Sequence[Token], at: int) -> tuple[str, Token] | None:
     """``device: cuda:1``: a word, a colon and more, without spaces, where a value stands."""
     token, value, colon = tokens[at], _token_before(tokens, at, 1), _token_before(tokens, at, 2)
@@ -108,7 +130,7 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
             return f"A ':' is missing between {before.value} and {_quote_token(token)}.", before
         if token.type in ("LPAR", "MINUS"):
             return f"A field is written {before.value}: value, a layer {before.value} {{ ... }}.", before
-        return _explain_missing_value(before)
+        return explain_field_without_value(before.value), before
     if before.type == "COLON":
         return f"A value is missing after the ':', before {_quote_token(token)}.", token
     if token.type == "COLON" and before.type in _VALUES | {"RSQUARE"}:
@@ -143,11 +165,6 @@ def _explain_expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> 
     if token.type in ("COMMA", "SEMICOLON"):
         return f"'{token.value}' must follow a value.", token
     return None
-
-
-def _explain_missing_value(name: Token) -> tuple[str, Token]:
-    hint = f"{name.value} {{ }}" if name.value[0].isupper() else f"{name.value}: ... or {name.value} {{ ... }}"
-    return f"{name.value} needs a value: {hint}.", name
 
 
 def _token_before(tokens: Sequence[Token], at: int, steps: int) -> Token:

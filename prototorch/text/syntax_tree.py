@@ -74,7 +74,7 @@ class TypedBlock:
     """A word with fields, such as ``Adam { learning_rate: 1e-3 }``."""
 
     word: str
-    body: Body
+    body: Body  # before expansion also a Call
     span: Span | None = field(default=None, compare=False, repr=False)
     word_span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -155,6 +155,37 @@ def to_value_node(value: Any, span: Span | None = None) -> Value:
 
 
 # ---------------------------------------------------------------------- before expansion
+
+
+@dataclass(slots=True)
+class CallWord:
+    """A bare word in a call: a word of its field, or the name of a param, an argument, an output."""
+
+    text: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class CallArgument:
+    """A value in a call; ``name`` is None where it is given by position."""
+
+    name: str | None
+    value: Value
+    span: Span | None = field(default=None, compare=False, repr=False)
+    name_span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Call:
+    """``(64, 3, activation: relu) { more }`` behind a name; a name alone is a call without parentheses (``is_bare``).
+
+    It stands where a Body could, and becomes one: see `prototorch.text.call_binding`.
+    """
+
+    arguments: tuple[CallArgument, ...]
+    body: Body | None = None
+    is_bare: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(slots=True)

@@ -6,13 +6,18 @@ from typing import Any
 
 from prototorch.text import expressions as ex
 from prototorch.text import limits
+from prototorch.text.evaluator import FUNCTIONS
 from prototorch.text.lexer import ParseAborted, Token
+from prototorch.text.number_literals import parse_number
 from prototorch.text.source import Span
 from prototorch.text.string_literals import InvalidEscapeError, unescape
 from prototorch.text.syntax_tree import (
     Argument,
     BlockDef,
     Body,
+    Call,
+    CallArgument,
+    CallWord,
     Expression,
     Field,
     If,
@@ -27,6 +32,7 @@ from prototorch.text.syntax_tree import (
 )
 
 _FLOAT_WORDS = ("inf", "infinity", "nan")  # in any case
+EXPRESSIONS = frozenset(c for c in vars(ex).values() if getattr(c, "__module__", "") == ex.__name__)  # their nodes
 ERROR_FIELD = "\0damaged"  # the name of a field that replaces a statement that could not be parsed
 
 
@@ -50,16 +56,16 @@ def _nest(make: Any, *parts: ExpressionWithDepth) -> ExpressionWithDepth:
     depth = 1 + max((p.depth for p in parts), default=0)
     node = make(*(p.node for p in parts))
     if depth > limits.MAX_NESTING:
-        token = node.span
-        raise NestingError(token)
+        message = f"This expression has more than {limits.MAX_NESTING} parts inside each other."
+        raise ExpressionError(message, node.span)
     return ExpressionWithDepth(node, depth, 1 + sum(p.size for p in parts))
 
 
-class NestingError(Exception):
-    """An expression is nested too deeply."""
+class ExpressionError(Exception):
+    """An expression that cannot be one: nested too deeply, or a block where a number stands."""
 
-    def __init__(self, span: Span):
-        super().__init__()
+    def __init__(self, message: str, span: Span | None):
+        super().__init__(message)
         self.span = span
 
 
@@ -78,7 +84,7 @@ class TreeBuilder:
         return to_string_value(parts[0])
 
     def only_expression(self, parts: list[Any]) -> Any:
-        return parts[0]
+        return _as_number(parts[0])
 
     def field(self, parts: list[Any]) -> Field:
         name, value = parts[0], to_string_value(parts[1])
@@ -86,6 +92,11 @@ class TreeBuilder:
         if name.value == ERROR_FIELD or not name.value.isascii():
             return Field("", InvalidValue(start), start, start)
         return Field(name.value, value, Span(start.source, start.start, value.span.end), start)
+
+    def bare(self, parts: list[Any]) -> Field:
+        name = parts[0]
+        name.ctx.has_calls = True
+        return self.field([name, Call((), None, True, name.span)])
 
     def param(self, parts: list[Any]) -> Param:
         keyword, name, value = parts[0], parts[1], to_string_value(parts[2])
@@ -146,6 +157,23 @@ class TreeBuilder:
         word, body = parts
         return TypedBlock(word.text, body, _join_spans(word, body), word.span)
 
+    def call(self, parts: list[Any]) -> Call:
+        body = parts.pop() if type(parts[-1]) is Body else None
+        parts[0].ctx.has_calls = True
+        span = _join_spans(parts[0], parts[-1] if body is None else body)
+        return Call(_to_arguments(parts[1:-1]), body, False, span)
+
+    def call_argument(self, parts: list[Any]) -> CallArgument:
+        value = parts[-1]
+        if len(parts) == 1:
+            return CallArgument(None, value, None)
+        name = parts[0]
+        return CallArgument(name.value, value, name.span, name.span)
+
+    def typed_braces(self, parts: list[Any]) -> TypedBlock:
+        word = parts[0]
+        return TypedBlock(word.value, self.body(parts[1:]), _join_spans(word, parts[-1]), word.span)
+
     def body(self, parts: list[Any]) -> Body:
         return Body(tuple(parts[1:-1]), _join_spans(parts[0], parts[-1]))
 
@@ -196,10 +224,11 @@ class TreeBuilder:
         return Expression(ex.Name(token.value[1:], Span(span.source, span.start + 1, span.end)), span)
 
     def dollar(self, parts: list[Any]) -> Expression:
-        return Expression(parts[1].node, _join_spans(parts[0], parts[2]), parts[1].size)
+        inside = _as_number(parts[1])
+        return Expression(inside.node, _join_spans(parts[0], parts[2]), inside.size)
 
     def dollar_call(self, parts: list[Any]) -> Expression:
-        call_node = self.call(parts)
+        call_node = self.function(parts)
         call_node.node.function = call_node.node.function[1:]
         return Expression(call_node.node, call_node.node.span, call_node.size)
 
@@ -212,9 +241,28 @@ class TreeBuilder:
     def group(self, parts: list[Any]) -> ExpressionWithDepth:
         return parts[1]
 
-    def call(self, parts: list[Any]) -> ExpressionWithDepth:
+    def call_value(self, parts: list[Any]) -> ExpressionWithDepth:
+        """A function of expressions, or a block with its fields."""
+        arguments = parts[2:-1]
+        if parts[0].value in FUNCTIONS:
+            for a in arguments:
+                if not _is_expression(a):
+                    parts[0].ctx.report.add(
+                        f"The values of {parts[0].value}(...) have no names.", a.span or a.value.span
+                    )
+            return self.function([parts[0], *(a.value for a in arguments if _is_expression(a)), parts[-1]])
+        word, call = parts[0], self.call(parts[1:])
+        span = _join_spans(word, call)
+        block = TypedBlock(word.value, call, span, word.span)  # type: ignore[arg-type]
+        parts_of_value = [a.value for a in arguments if _is_expression(a)]
+        function = None
+        if len(parts_of_value) == len(arguments):
+            function = ex.FunctionCall(word.value, tuple(_to_number(p.node) for p in parts_of_value), span)
+        return _nest(lambda *_: ex.CallValue(block, function, span), *parts_of_value)
+
+    def function(self, parts: list[Any]) -> ExpressionWithDepth:
         span = _join_spans(parts[0], parts[-1])
-        return _nest(lambda *a: ex.FunctionCall(parts[0].value, a, span), *parts[1:-1])
+        return _nest(lambda *a: ex.FunctionCall(parts[0].value, a, span), *map(_as_number, parts[1:-1]))
 
     def series(self, parts: list[Any]) -> ExpressionWithDepth:
         span = _join_spans(parts[0], parts[-1])
@@ -222,25 +270,27 @@ class TreeBuilder:
 
     def index(self, parts: list[Any]) -> ExpressionWithDepth:
         value, _, index, end = parts
-        return _nest(lambda v, i: ex.Subscript(v, i, _join_spans(v, end)), value, index)
+        return _nest(lambda v, i: ex.Subscript(v, i, _join_spans(v, end)), *map(_as_number, (value, index)))
 
     def unary(self, parts: list[Any]) -> ExpressionWithDepth:
         token, operand = parts
-        return _nest(lambda a: ex.UnaryExpression(token.value, a, _join_spans(token, a)), operand)
+        return _nest(lambda a: ex.UnaryExpression(token.value, a, _join_spans(token, a)), _as_number(operand))
 
     def binary(self, parts: list[Any]) -> ExpressionWithDepth:
         left, token, right = parts
-        return _nest(lambda a, b: ex.BinaryExpression(token.value, a, b, _join_spans(a, b)), left, right)
+        return _nest(
+            lambda a, b: ex.BinaryExpression(token.value, a, b, _join_spans(a, b)), _as_number(left), _as_number(right)
+        )
 
     def compare(self, parts: list[Any]) -> ExpressionWithDepth:
         signs = [token.value for token in parts[1::2]]
         return _nest(
             lambda first, *rest: ex.Compare(first, tuple(zip(signs, rest, strict=True)), _join_spans(first, rest[-1])),
-            *parts[::2],
+            *map(_as_number, parts[::2]),
         )
 
     def choose(self, parts: list[Any]) -> ExpressionWithDepth:
-        return _nest(lambda yes, c, no: ex.Conditional(yes, c, no, _join_spans(yes, no)), *parts)
+        return _nest(lambda yes, c, no: ex.Conditional(yes, c, no, _join_spans(yes, no)), *map(_as_number, parts))
 
 
 def to_string_value(value: Any) -> Any:
@@ -251,6 +301,65 @@ def to_string_value(value: Any) -> Any:
             return Scalar(str(node.value), node.span)
         return Expression(node, node.span, value.size)
     return value
+
+
+def _as_number(part: ExpressionWithDepth) -> ExpressionWithDepth:
+    """A part of an expression where no block can stand."""
+    if type(part.node) in (ex.CallValue, ex.ListExpression):
+        part.node = _to_number(part.node)
+    return part
+
+
+def _to_number(node: Any) -> Any:
+    if type(node) is ex.ListExpression:
+        return ex.ListExpression(tuple(_to_number(item) for item in node.items), node.span)
+    if type(node) is not ex.CallValue:
+        return node
+    if node.function is None:
+        raise ExpressionError(f"{node.value.word}(...) with named values is a block, and no number.", node.span)
+    return node.function
+
+
+def _is_expression(argument: CallArgument) -> bool:
+    return argument.name is None and type(argument.value) is ExpressionWithDepth
+
+
+def _to_arguments(arguments: list[CallArgument]) -> tuple[CallArgument, ...]:
+    """The arguments of a call with values as fields have them."""
+    converted = []
+    for a in arguments:
+        value = a.value
+        size = 1
+        if type(value) is ExpressionWithDepth:
+            size = value.size
+            value = value.node
+        value = _to_call_value(value, size)
+        start = value.span if a.span is None else a.span
+        converted.append(CallArgument(a.name, value, Span(start.source, start.start, value.span.end), a.name_span))
+    return tuple(converted)
+
+
+def _to_call_value(node: Any, size: int) -> Any:
+    """An expression in a call as the value of a field: numbers, strings and words as themselves."""
+    kind = type(node)
+    if kind is ex.Name:
+        if node.name in ("true", "false"):
+            return Scalar(node.name == "true", node.span, node.name)
+        return CallWord(node.name, node.span)
+    if kind is ex.Literal:
+        return Scalar(node.value, node.span, node.text) if node.value is not None else InvalidValue(node.span)
+    if kind is ex.CallValue:
+        return node.value
+    if kind is ex.ListExpression:
+        each = max(1, size // max(1, len(node.items)))
+        return ListValue(tuple(_to_call_value(item, each) for item in node.items), node.span)
+    if kind is ex.UnaryExpression and node.operator == "-":
+        operand = node.operand
+        if type(operand) is ex.Literal and isinstance(operand.value, int | float):
+            return Scalar(-operand.value, node.span, operand.text and "-" + operand.text)
+        if type(operand) is ex.Name and operand.name in ("inf", "nan"):
+            return Scalar(-float(operand.name), node.span, "-" + operand.name)
+    return Expression(node, node.span, size) if kind in EXPRESSIONS else node
 
 
 def _to_condition(value: Any) -> Any:
@@ -269,45 +378,3 @@ def _unescape_text(token: Token, start: int, end: int) -> str:
         at = token.start + start + bad.at
         token.ctx.report.add(str(bad), token.ctx.span(at, min(at + 2, token.end)))
         return raw
-
-
-def parse_number(token: Token, most: int) -> int | float | None:
-    """The value of a number token; None after an error, which is reported."""
-    text = token.value
-    try:
-        if text.isdigit() and (text[0] != "0" or len(text) == 1):
-            value = int(text) if len(text) < 25 else most + 1
-        elif text[:2] in ("0x", "0X"):
-            value = int(text[2:], 16) if "_" not in text else _raise_value_error()
-        elif text.isdigit():
-            value = int(text, 8) if len(text) < 30 else most + 1
-        else:
-            return _parse_float(token)
-    except ValueError:
-        octal = text.isdigit()
-        hint = " After a leading 0 the digits are 0-7 (an octal number)." if octal else ""
-        token.ctx.report.add(f"{_abbreviate(text)} is not a number.{hint}", token.span)
-        return None
-    if value > most:
-        token.ctx.report.add(f"The number {_abbreviate(text)} does not fit in 64 bits.", token.span)
-        return None
-    return value
-
-
-def _parse_float(token: Token) -> float | None:
-    text = token.value
-    value = float(text[:-1] if text[-1] in "fF" else text) if "_" not in text else _raise_value_error()
-    if value in (float("inf"), float("-inf")) and not token.ctx.is_protobuf:
-        token.ctx.report.add(
-            f"The number {_abbreviate(text)} is too large for a float; write inf if you mean it.", token.span
-        )
-        return None
-    return value
-
-
-def _raise_value_error() -> int:
-    raise ValueError
-
-
-def _abbreviate(text: str) -> str:
-    return text if len(text) <= 30 else text[:27] + "..."

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text.source import Source
-from prototorch.text.syntax_tree import Body, Document, Field, If, Trivia, TypedBlock
+from prototorch.text.syntax_tree import Body, Call, Document, Field, If, Trivia, TypedBlock
 
 
 def attach_trivia(document: Document, comments: list[tuple[int, int]]) -> Document:
@@ -88,12 +88,8 @@ class _TriviaAttacher:
     def inside(self, statement: Any) -> Any:
         """The statement with the comments of its bodies in place."""
         if isinstance(statement, Field):
-            value = statement.value
-            if isinstance(value, Body):
-                return replace(statement, value=self.body(value))
-            if isinstance(value, TypedBlock):
-                return replace(statement, value=replace(value, body=self.body(value.body)))
-            return statement
+            value = self.inside_value(statement.value)
+            return statement if value is statement.value else replace(statement, value=value)
         if isinstance(statement, If):
             arms = tuple((condition, self.body(body)) for condition, body in statement.arms)
             else_body = self.body(statement.else_body) if statement.else_body is not None else None
@@ -101,6 +97,17 @@ class _TriviaAttacher:
         if hasattr(statement, "body"):
             return replace(statement, body=self.body(statement.body))
         return statement
+
+    def inside_value(self, value: Any) -> Any:
+        """The value with the comments of its bodies in place."""
+        if isinstance(value, Body):
+            return self.body(value)
+        if isinstance(value, TypedBlock):
+            return replace(value, body=self.inside_value(value.body))
+        if isinstance(value, Call):
+            arguments = tuple(replace(a, value=self.inside_value(a.value)) for a in value.arguments)
+            return replace(value, arguments=arguments, body=value.body and self.body(value.body))
+        return value
 
     def body(self, body: Body) -> Body:
         span = body.span

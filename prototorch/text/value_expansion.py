@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text import limits
+from prototorch.text.call_expansion import CallInScope
 from prototorch.text.evaluator import (
     EvaluationError,
     Evaluator,
@@ -17,7 +18,17 @@ from prototorch.text.evaluator import (
 )
 from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope, new_names
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, Expression, Field, InvalidValue, ListValue, Scalar, TypedBlock, Value
+from prototorch.text.syntax_tree import (
+    Body,
+    Call,
+    Expression,
+    Field,
+    InvalidValue,
+    ListValue,
+    Scalar,
+    TypedBlock,
+    Value,
+)
 from prototorch.text.value_size import STRING_UNIT, measure_value
 
 __all__ = ["ValueExpander"]
@@ -62,7 +73,10 @@ class ValueExpander(ExpansionState, ABC):
             invalid = any(isinstance(i, InvalidValue) for i in items)
             return InvalidValue(value.span) if invalid else ListValue(items, value.span)
         if isinstance(value, TypedBlock):
-            body = self.expand_body(value.body, names, replace(scope, kind=PLAIN))
+            if isinstance(value.body, Call):
+                value = CallInScope(self, names, scope).bind_typed(value)
+            inside = replace(scope, kind=PLAIN, owner=(*scope.owner, ":" + value.word))
+            body = self.expand_body(value.body, names, inside)
             return value if body is value.body else TypedBlock(value.word, body, value.span, value.word_span)
         if isinstance(value, Body):
             return self.expand_body(value, names, replace(scope, kind=PLAIN))

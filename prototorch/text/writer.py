@@ -11,11 +11,15 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from prototorch.text import expressions as ex
 from prototorch.text.expression_writer import format_expression
 from prototorch.text.string_literals import quote
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
+    Call,
+    CallArgument,
+    CallWord,
     Document,
     Expression,
     Field,
@@ -33,6 +37,8 @@ from prototorch.text.syntax_tree import (
 
 LINE_WIDTH = 140  # columns of a line
 INDENT = "  "
+#: expressions that a call holds with their "$": without it they would be words, numbers, lists of values
+_NOT_BARE = (ex.Name, ex.Literal, ex.ListExpression, ex.CallValue)
 _NO_TRIVIA = Trivia()
 
 
@@ -59,8 +65,27 @@ def format_value(value: Value) -> str:
     if isinstance(value, Expression):
         return format_expression(value.root)
     if isinstance(value, TypedBlock):
-        return f"{value.word} {_format_braces(value.body)}"
+        return value.word + _format_after_name(value.body)
+    if isinstance(value, CallWord):
+        return value.text
     return _format_braces(value)
+
+
+def format_call_value(value: Value) -> str:
+    """A value in a call on one line: expressions stand bare there."""
+    if isinstance(value, ListValue):
+        return "[" + ", ".join(map(format_call_value, value.items)) + "]"
+    if isinstance(value, Expression) and not _is_value(value.root):
+        text = format_expression(value.root)
+        return text[2:-1] if text.startswith("$(") else text.removeprefix("$")
+    return format_value(value)
+
+
+def _is_value(root: Any) -> bool:
+    """Whether an expression alone would be a word, a number or a list of values in a call."""
+    if isinstance(root, ex.UnaryExpression) and root.operator == "-":
+        return isinstance(root.operand, ex.Name | ex.Literal)
+    return isinstance(root, _NOT_BARE)
 
 
 def format_scalar(value: Scalar) -> str:
@@ -77,6 +102,24 @@ def format_scalar(value: Scalar) -> str:
     return repr(content)
 
 
+def _format_after_name(value: Body | Call) -> str:
+    """A body or a call behind its name, on one line."""
+    if isinstance(value, Body):
+        return " " + _format_braces(value)
+    if value.is_bare:
+        return ""
+    return _format_call(value) + (f" {_format_braces(value.body)}" if value.body is not None else "")
+
+
+def _format_call(call: Call) -> str:
+    return "(" + ", ".join(map(_format_argument, call.arguments)) + ")"
+
+
+def _format_argument(argument: CallArgument) -> str:
+    value = format_call_value(argument.value)
+    return value if argument.name is None else f"{argument.name}: {value}"
+
+
 def _format_braces(body: Body) -> str:
     return "{ " + "  ".join(map(_format_one_line, body.statements)) + " }" if body.statements else "{ }"
 
@@ -84,8 +127,8 @@ def _format_braces(body: Body) -> str:
 def _format_one_line(s: Any) -> str:
     """A statement on one line, comments left out."""
     if isinstance(s, Field):
-        if isinstance(s.value, Body):
-            return f"{s.name} {_format_braces(s.value)}"
+        if isinstance(s.value, Body | Call):
+            return s.name + _format_after_name(s.value)
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
         text = " else ".join(f"if {format_value(c)} {_format_braces(b)}" for c, b in s.arms)
@@ -136,7 +179,10 @@ def _is_section_without_text(s: Any) -> bool:
 def _is_simple(value: Value) -> bool:
     if isinstance(value, ListValue):
         return all(map(_is_simple, value.items))
-    return not isinstance(value, Body) and not (isinstance(value, TypedBlock) and value.body.statements)
+    if isinstance(value, TypedBlock):
+        body = value.body
+        return not body.statements if isinstance(body, Body) else body.body is None and not body.arguments
+    return not isinstance(value, Body | Call)
 
 
 def _nested_bodies(s: Any) -> list[Body]:
@@ -154,7 +200,10 @@ def _value_bodies(value: Value) -> list[Body]:
     if isinstance(value, Body):
         return [value]
     if isinstance(value, TypedBlock):
-        return [value.body]
+        return _value_bodies(value.body)
+    if isinstance(value, Call):
+        inside = [b for a in value.arguments for b in _value_bodies(a.value)]
+        return inside if value.body is None else [*inside, value.body]
     return [b for item in value.items for b in _value_bodies(item)] if isinstance(value, ListValue) else []
 
 
@@ -196,6 +245,8 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
         head = s.name if isinstance(s, Field) else f"param {s.name}"
         if isinstance(s.value, Body):
             return _format_block(pad + head, s.value, indent)
+        if isinstance(s.value, Call):
+            return _format_multiline_call(pad + head, s.value, indent)
         return _format_multiline_value(f"{pad}{head}: ", s.value, indent)
     if isinstance(s, If):
         lines: list[str] = []
@@ -213,12 +264,42 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
 
 def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
     if isinstance(value, TypedBlock):
+        if isinstance(value.body, Call):
+            return _format_multiline_call(f"{head}{value.word}", value.body, indent)
         return _format_block(f"{head}{value.word}", value.body, indent)
     if isinstance(value, ListValue) and value.items:
         return _format_multiline_list(head, value, indent)
     if isinstance(value, Body):  # a head of spaces alone is that of an item, whose brace stands where they end
         return _format_block(head.rstrip() or head[:-1], value, indent)
     return [head + format_value(value)]
+
+
+def _format_multiline_call(head: str, call: Call, indent: int) -> list[str]:
+    """A call and its name on one line where that fits, its body behind it; else its values fill lines of their own."""
+    if call.is_bare:
+        return [head]
+    text = head + _format_call(call)
+    has_bodies = any(_value_bodies(a.value) for a in call.arguments)
+    if not call.arguments or (len(text) <= LINE_WIDTH and not has_bodies):
+        return [text] if call.body is None else _format_block(text, call.body, indent)
+    pad = INDENT * (indent + 1)
+    lines = [head + "("]
+    filling = False
+    for a in call.arguments:
+        text = _format_argument(a) + ","
+        bodies = _value_bodies(a.value)
+        fits = len(pad) + len(text) <= LINE_WIDTH and all(map(_may_be_inline, bodies))
+        if not fits and (bodies or isinstance(a.value, ListValue | TypedBlock)):
+            lines.extend(_format_multiline_value(pad if a.name is None else f"{pad}{a.name}: ", a.value, indent + 1))
+            lines[-1] += ","
+            filling = False
+        elif filling and len(lines[-1]) + 1 + len(text) <= LINE_WIDTH:
+            lines[-1] += " " + text
+        else:
+            lines.append(pad + text)
+            filling = True
+    end = INDENT * indent + ")"
+    return [*lines, end] if call.body is None else [*lines, *_format_block(end, call.body, indent)]
 
 
 def _format_multiline_list(head: str, value: ListValue, indent: int) -> list[str]:

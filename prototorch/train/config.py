@@ -13,10 +13,12 @@ from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer
 from prototorch.schema import Block, Choice, FieldType, example, field
 from prototorch.schema.block_source import find_span, set_source
+from prototorch.schema.call_schema import class_schema
 from prototorch.schema.family import NestedBlock, NestedBlockList
 from prototorch.schema.patterns import Pattern
 from prototorch.schema.types import ListOf
 from prototorch.schema.validation import ValidationError
+from prototorch.text.call_schema import SchemaSource
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, ListValue, Value, Word
@@ -297,3 +299,7 @@ def record_class_names(block: Fit | None, columns: Columns) -> Fit | None:
         changes["features"] = list(dataset.table_columns.features)
         changes["label"] = list(dataset.table_columns.labels)
     return (block or Fit()).replace(data=source.replace(**changes)) if changes else block
+
+
+COMPILE_SCHEMA = SchemaSource(name="compile", find=lambda _: class_schema(Compile))
+FIT_SCHEMA = SchemaSource(name="fit", find=lambda _: class_schema(Fit))

@@ -145,7 +145,7 @@ def test_a_long_line_is_cut_around_the_mistake():
 
 def test_control_characters_are_not_shown():
     report = Report()
-    load_text('a: "\x1b[31m\u202e" b c', report=report)
+    load_text('a: "\x1b[31m\u202e" b }', report=report)
     assert "\x1b" not in str(report.diagnostics[0])
     assert "\u202e" not in str(report.diagnostics[0])
 

@@ -80,8 +80,8 @@ BOMBS = {
     "letters of other alphabets": ("\u00e9" * MILLION, "name has 1000000 characters"),
     "NULs": ("\0" * MILLION, "NUL"),
     "surrogates": ("a: '\udcff'", "surrogate"),
-    "mistakes": ("a b " * 20000, "':' is missing"),
-    "mistakes, each on its line": ("a b\n" * 5000, "':' is missing"),
+    "mistakes": ("x { " + "a b " * 20000 + "}", "':' is missing"),
+    "mistakes, each on its line": ("x {" + "a b\n" * 5000 + "}", "':' is missing"),
     "equals signs": ("= " * 10000, "not with '='"),
 }
 

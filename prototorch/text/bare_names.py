@@ -1,0 +1,112 @@
+"""Where a name alone may stand: it is a layer or a block without fields only where layers stand; anywhere else it is a
+field without a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from prototorch.text.diagnostics import Report
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Body, Call, Field, If, InvalidValue, ListValue, Param, TypedBlock
+
+__all__ = ["explain_field_without_value", "refuse_bare_names"]
+
+_BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
+
+
+def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand: bool = True) -> tuple[Any, ...]:
+    """The statements of a text, or of a body; a bare name that is none of a layer is reported, and becomes a field
+    without a value."""
+    checked: list[Any] = []
+    explained_line = 0  # the line of the last mistake: what follows on it belongs to it
+    for number, s in enumerate(statements):
+        is_bare = isinstance(s, Field) and isinstance(s.value, Call) and s.value.is_bare
+        if is_bare and (not layers_stand or _has_fields_behind(s, statements[number + 1 : number + 2])):
+            if explained_line != s.span.line:
+                message = _explain(s, statements[number + 1 :])
+                report.add(message, s.name_span)
+                explained_line = s.span.line
+            checked.append(Field("", InvalidValue(s.span), s.span, s.span))
+        else:
+            checked.append(_check_statement(s, report, layers_stand))
+    same = all(new is old for new, old in zip(checked, statements, strict=True))
+    return statements if same else tuple(checked)
+
+
+def explain_field_without_value(name: str) -> str:
+    """The message for a field, or a layer where none can stand, that has a name only."""
+    hint = f"{name} {{ }}" if name[0].isupper() else f"{name}: ... or {name} {{ ... }}"
+    return f"{name} needs a value: {hint}."
+
+
+def _explain(s: Field, rest: Sequence[Any]) -> str:
+    following = rest[0] if rest else None
+    name = getattr(following, "name", "")
+    if not name or not _is_on_line_of(s.span, following.span):
+        return explain_field_without_value(s.name)
+    if s.name[0].isupper():
+        return f"A '{{' is missing after {s.name}: {s.name} {{ {name}: ... }}."
+    return f"A ':' is missing between {s.name} and {name!r}."
+
+
+def _has_fields_behind(s: Field, following: Sequence[Any]) -> bool:
+    """Whether a field with a value follows on the line of a layer: its brace is missing."""
+    return any(
+        isinstance(f, Field)
+        and bool(f.name)
+        and not isinstance(f.value, Body | Call)
+        and _is_on_line_of(s.span, f.span)
+        for f in following
+    )
+
+
+def _is_on_line_of(first: Span | None, second: Span | None) -> bool:
+    return first is not None and second is not None and first.line == second.line
+
+
+def _check_statement(s: Any, report: Report, layers_stand: bool) -> Any:
+    if isinstance(s, Field):
+        stand = isinstance(s.value, Body) and s.name in _BODIES_OF_LAYERS
+        value = _check_value(s.value, report, stand)
+        return s if value is s.value else replace(s, value=value)
+    if isinstance(s, Param):
+        value = _check_value(s.value, report, False)
+        return s if value is s.value else replace(s, value=value)
+    if isinstance(s, If):
+        arms = tuple((condition, _check_body(body, report, layers_stand)) for condition, body in s.arms)
+        else_body = _check_body(s.else_body, report, layers_stand) if s.else_body is not None else None
+        same = else_body is s.else_body and all(a[1] is b[1] for a, b in zip(arms, s.arms, strict=True))
+        return s if same else replace(s, arms=arms, else_body=else_body)
+    if hasattr(s, "body"):
+        body = _check_body(s.body, report, layers_stand)
+        return s if body is s.body else replace(s, body=body)
+    return s
+
+
+def _check_value(value: Any, report: Report, layers_stand: bool) -> Any:
+    if isinstance(value, Body):
+        return _check_body(value, report, layers_stand)
+    if isinstance(value, TypedBlock):
+        body = _check_value(value.body, report, False)
+        return value if body is value.body else replace(value, body=body)
+    if isinstance(value, Call):
+        arguments = tuple(_replace_value(a, _check_value(a.value, report, False)) for a in value.arguments)
+        body = _check_body(value.body, report, False) if value.body is not None else None
+        same = body is value.body and all(a is b for a, b in zip(arguments, value.arguments, strict=True))
+        return value if same else replace(value, arguments=arguments, body=body)
+    if isinstance(value, ListValue):
+        items = tuple(_check_value(item, report, False) for item in value.items)
+        same = all(a is b for a, b in zip(items, value.items, strict=True))
+        return value if same else ListValue(items, value.span)
+    return value
+
+
+def _replace_value(argument: Any, value: Any) -> Any:
+    return argument if value is argument.value else replace(argument, value=value)
+
+
+def _check_body(body: Body, report: Report, layers_stand: bool) -> Body:
+    statements = refuse_bare_names(body.statements, report, layers_stand)
+    return body if statements is body.statements else replace(body, statements=statements)

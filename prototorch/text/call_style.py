@@ -1,0 +1,250 @@
+"""Bodies as calls, where the call is shorter: ``Conv2D { filters: 64  kernel_size: 3 }`` as ``Conv2D(64, 3)``.
+
+The text means the same: what a call would read as something else stays in braces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prototorch.text import expressions as ex
+from prototorch.text.call_schema import CallSchema, Path, schema_at
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
+from prototorch.text.syntax_tree import (
+    BlockDef,
+    Body,
+    Call,
+    CallArgument,
+    CallWord,
+    Document,
+    Expression,
+    Field,
+    If,
+    Include,
+    ListValue,
+    Param,
+    Repeat,
+    Scalar,
+    TypedBlock,
+    Value,
+    Word,
+)
+from prototorch.text.writer import format_document
+
+__all__ = ["CALL_WIDTH", "to_calls"]
+
+CALL_WIDTH = 100  # columns that a call fits in
+MAX_POSITIONAL = 3  # values that are written by position
+_LISTS_OF_LAYERS = ("preprocess", "augment")
+
+
+def to_calls(document: Document) -> Document:
+    """The document with calls in the place of bodies of plain fields."""
+    styler = _Styler(document)
+    return replace(document, statements=styler.statements(document.statements, _Place(frozenset(), {})))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where statements stand. variables: the names of values. outputs: the names that are read by words, filled on the
+    way. owner: the path of the body; None where layers stand."""
+
+    variables: frozenset[str]
+    outputs: dict[str, None]
+    owner: Path | None = None
+    indent: int = 0
+
+
+def _says_nothing_alone(value: Value) -> bool:
+    """Whether a value is written with its field's name, also where it could stand by position."""
+    return isinstance(value, Scalar) and isinstance(value.value, bool)
+
+
+class _NoCallError(Exception):
+    """The call would mean something else, or would be no call."""
+
+
+class _Styler:
+    def __init__(self, document: Document):
+        self.blocks = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
+        self.has_includes = any(isinstance(s, Include) for s in document.statements)
+        self.params = frozenset(s.name for s in document.statements if isinstance(s, Param))
+
+    def statements(self, statements: Sequence[Any], place: _Place) -> tuple[Any, ...]:
+        inside = replace(place, variables=place.variables | {s.name for s in statements if isinstance(s, Param)})
+        return tuple(self.statement(s, inside) for s in statements)
+
+    def statement(self, s: Any, place: _Place) -> Any:
+        inner = replace(place, indent=place.indent + 1)
+        if isinstance(s, Field):
+            return self.field(s, place)
+        if isinstance(s, Repeat):
+            names = inner.variables | ({s.variable} if s.variable is not None else set())
+            return replace(s, body=self.body(s.body, replace(inner, variables=names)))
+        if isinstance(s, If):
+            arms = tuple((condition, self.body(body, inner)) for condition, body in s.arms)
+            return replace(s, arms=arms, else_body=s.else_body and self.body(s.else_body, inner))
+        if isinstance(s, BlockDef):
+            names = self.params | {a.name for a in s.arguments}
+            return replace(s, body=self.body(s.body, _Place(names, {}, None, 1)))
+        return s
+
+    def body(self, body: Body, place: _Place) -> Body:
+        return replace(body, statements=self.statements(body.statements, place))
+
+    def field(self, s: Field, place: _Place) -> Field:
+        value = s.value
+        if isinstance(value, Body):
+            if place.owner is None and s.name in TOP_LEVEL_BLOCKS - {"input", "Input"}:
+                owner: Path = (s.name,)
+                stand = None if s.name in _LISTS_OF_LAYERS else owner
+                return replace(s, value=self.body(value, _Place(place.variables, {}, stand, place.indent + 1)))
+            new = self.block_field(s, value, place)
+            self.note_outputs(value, place)
+            return new
+        owner = (*(place.owner or ()), s.name)
+        return s if place.owner is None else replace(s, value=self.value(value, owner, place))
+
+    def note_outputs(self, body: Body, place: _Place) -> None:
+        if place.owner is None:
+            for f in body.fields:
+                if f.name in ("name", "top"):
+                    place.outputs.update(dict.fromkeys(string_values(f.value)))
+
+    def block_field(self, s: Field, body: Body, place: _Place) -> Field:
+        """``name { ... }``: a layer, the use of a block, a block in a body."""
+        path = (*(place.owner or ()), s.name)
+        try:
+            block = self.blocks.get(s.name)
+            if block is not None:
+                names: Sequence[str] = tuple(a.name for a in block.arguments)
+                call = self.call(body, None, names, place, block)
+            else:
+                schema = schema_at(path)
+                if schema is None and (place.owner is not None or not self.has_includes):
+                    raise _NoCallError  # else it may be a block of another file
+                call = self.call(body, schema, schema.positional if schema is not None else (), place, None)
+            new = replace(s, value=call)
+            if place.owner is not None and call.is_bare:
+                raise _NoCallError
+            text = format_document(Document((replace(new, trivia=None),)))
+            old = format_document(Document((replace(s, trivia=None),)))
+            if text.count("\n") > 1 or len(text) + 2 * place.indent > CALL_WIDTH or len(text) >= len(old):
+                raise _NoCallError
+        except _NoCallError:
+            layers = place.owner is None and s.name == "branch"
+            owner = place.owner if layers else path
+            outputs = place.outputs if layers else {}
+            inner = _Place(place.variables, outputs, None if layers else owner, place.indent + 1)
+            fields = []
+            for f in body.statements:  # a branch of a layer is a part of the net again
+                is_branch = isinstance(f, Field) and f.name == "branch" and isinstance(f.value, Body)
+                if is_branch and place.owner is None:
+                    branch = _Place(place.variables, place.outputs, None, place.indent + 2)
+                    fields.append(replace(f, value=self.body(f.value, branch)))
+                else:
+                    fields.append(self.statement(f, inner))
+            return replace(s, value=replace(body, statements=tuple(fields)))
+        return new
+
+    # ------------------------------------------------------------------ calls
+
+    def call(
+        self, body: Body, schema: CallSchema | None, names: Sequence[str], place: _Place, block: BlockDef | None
+    ) -> Call:
+        """The call of a body of plain fields. Raises _NoCallError."""
+        if body.opening is not None or body.closing or len(body.fields) != len(body.statements):
+            raise _NoCallError
+        fields = {f.name: f for f in body.fields}
+        if len(fields) != len(body.statements) or any(f.trivia is not None or not f.name for f in body.fields):
+            raise _NoCallError
+        arguments: list[CallArgument] = []
+        reads_inputs = block is not None or (schema is not None and schema.reads_inputs)
+        if "bottom" in fields and place.owner is None and reads_inputs:
+            inputs = self.inputs(fields["bottom"].value, schema, names, place)
+            if inputs:
+                arguments += inputs
+                del fields["bottom"]
+        for name in names[:MAX_POSITIONAL]:
+            if name not in fields or _says_nothing_alone(fields[name].value):
+                break
+            value = self.argument(fields.pop(name).value, schema, name, place, block)
+            arguments.append(CallArgument(None, value))
+        for name, f in fields.items():
+            arguments.append(CallArgument(name, self.argument(f.value, schema, name, place, block)))
+        return Call(tuple(arguments), None, not arguments)
+
+    def inputs(
+        self, value: Value, schema: CallSchema | None, names: Sequence[str], place: _Place
+    ) -> list[CallArgument] | None:
+        """The names of ``bottom`` as words; None where one is not read as a word."""
+        items = value.items if isinstance(value, ListValue) else (value,)
+        if len(string_values(value)) != len(items):
+            return None
+        words = [str(item.value) for item in items]
+        first = names[0] if names else ""
+        for word in words:
+            if word not in place.outputs or not word.isidentifier() or self.is_variable(word, place):
+                return None
+            if schema is not None and first and schema.takes_word(first, word):
+                return None
+        return [CallArgument(None, CallWord(word)) for word in words]
+
+    def argument(
+        self, value: Value, schema: CallSchema | None, field: str, place: _Place, block: BlockDef | None
+    ) -> Value:
+        """A value as a call holds it. Raises _NoCallError where it holds none such."""
+        if isinstance(value, Scalar):
+            return value
+        if isinstance(value, Word):
+            if self.is_variable(value.text, place) or self.has_includes or not self.keeps_word(schema, field, block):
+                raise _NoCallError
+            return CallWord(value.text)
+        if isinstance(value, Expression):
+            root = value.root
+            is_word = isinstance(root, ex.Name) and self.is_variable(root.name, place)
+            if is_word and (schema is None or not schema.takes_word(field, root.name)):
+                return CallWord(root.name)
+            return value
+        if isinstance(value, ListValue):
+            items = tuple(self.argument(item, schema, field, place, block) for item in value.items)
+            if any(isinstance(i, Expression) and isinstance(i.root, ex.Name) for i in items):
+                raise _NoCallError
+            return ListValue(items)
+        if isinstance(value, TypedBlock) and isinstance(value.body, Body):
+            inner = schema.value_class(field, value.word) if schema is not None else None
+            if inner is None:
+                raise _NoCallError
+            call = replace(
+                self.call(value.body, inner, inner.positional, replace(place, owner=()), None), is_bare=False
+            )
+            return TypedBlock(value.word, call)  # type: ignore[arg-type]
+        raise _NoCallError
+
+    def keeps_word(self, schema: CallSchema | None, field: str, block: BlockDef | None) -> bool:
+        """Whether a word that is no variable stays a word in a field."""
+        if block is not None:
+            argument = next((a for a in block.arguments if a.name == field), None)
+            return argument is not None and (argument.default is None or isinstance(argument.default, Word))
+        return schema is not None and (not schema.has_field(field) or schema.is_enumerated(field))
+
+    def is_variable(self, word: str, place: _Place) -> bool:
+        return word in place.variables or word in self.params
+
+    def value(self, value: Value, path: Path, place: _Place) -> Value:
+        """A value of a field in braces: typed blocks in it become calls."""
+        if isinstance(value, ListValue):
+            return replace(value, items=tuple(self.value(item, path, place) for item in value.items))
+        if isinstance(value, TypedBlock) and isinstance(value.body, Body) and value.body.statements:
+            schema = schema_at((*path, ":" + value.word))
+            try:
+                if schema is None:
+                    raise _NoCallError
+                call = self.call(value.body, schema, schema.positional, replace(place, owner=path), None)
+            except _NoCallError:
+                inner = _Place(place.variables, {}, (*path, ":" + value.word), place.indent + 1)
+                return replace(value, body=self.body(value.body, inner))
+            return TypedBlock(value.word, call)  # type: ignore[arg-type]
+        return value
