@@ -44,7 +44,7 @@ def explain_field_without_value(name: str) -> str:
 def _explain(s: Field, rest: Sequence[Any]) -> str:
     following = rest[0] if rest else None
     name = getattr(following, "name", "")
-    if not name or not _is_on_line_of(s.span, following.span):
+    if following is None or not name or not _is_on_line_of(s.span, following.span):
         return explain_field_without_value(s.name)
     if s.name[0].isupper():
         return f"A '{{' is missing after {s.name}: {s.name} {{ {name}: ... }}."

@@ -43,11 +43,11 @@ _LISTS_OF_LAYERS = ("preprocess", "augment")
 def to_calls(document: Document) -> Document:
     """The document with calls in the place of bodies of plain fields."""
     styler = _Styler(document)
-    return replace(document, statements=styler.statements(document.statements, _Place(frozenset(), {})))
+    return replace(document, statements=styler.statements(document.statements, _Context(frozenset(), {})))
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Context:
     """Where statements stand. variables: the names of values. outputs: the names that are read by words, filled on the
     way. owner: the path of the body; None where layers stand."""
 
@@ -72,14 +72,14 @@ class _Styler:
         self.has_includes = any(isinstance(s, Include) for s in document.statements)
         self.params = frozenset(s.name for s in document.statements if isinstance(s, Param))
 
-    def statements(self, statements: Sequence[Any], place: _Place) -> tuple[Any, ...]:
-        inside = replace(place, variables=place.variables | {s.name for s in statements if isinstance(s, Param)})
+    def statements(self, statements: Sequence[Any], context: _Context) -> tuple[Any, ...]:
+        inside = replace(context, variables=context.variables | {s.name for s in statements if isinstance(s, Param)})
         return tuple(self.statement(s, inside) for s in statements)
 
-    def statement(self, s: Any, place: _Place) -> Any:
-        inner = replace(place, indent=place.indent + 1)
+    def statement(self, s: Any, context: _Context) -> Any:
+        inner = replace(context, indent=context.indent + 1)
         if isinstance(s, Field):
-            return self.field(s, place)
+            return self.field(s, context)
         if isinstance(s, Repeat):
             names = inner.variables | ({s.variable} if s.variable is not None else set())
             return replace(s, body=self.body(s.body, replace(inner, variables=names)))
@@ -88,61 +88,61 @@ class _Styler:
             return replace(s, arms=arms, else_body=s.else_body and self.body(s.else_body, inner))
         if isinstance(s, BlockDef):
             names = self.params | {a.name for a in s.arguments}
-            return replace(s, body=self.body(s.body, _Place(names, {}, None, 1)))
+            return replace(s, body=self.body(s.body, _Context(names, {}, None, 1)))
         return s
 
-    def body(self, body: Body, place: _Place) -> Body:
-        return replace(body, statements=self.statements(body.statements, place))
+    def body(self, body: Body, context: _Context) -> Body:
+        return replace(body, statements=self.statements(body.statements, context))
 
-    def field(self, s: Field, place: _Place) -> Field:
+    def field(self, s: Field, context: _Context) -> Field:
         value = s.value
         if isinstance(value, Body):
-            if place.owner is None and s.name in TOP_LEVEL_BLOCKS - {"input", "Input"}:
+            if context.owner is None and s.name in TOP_LEVEL_BLOCKS - {"input", "Input"}:
                 owner: Path = (s.name,)
                 stand = None if s.name in _LISTS_OF_LAYERS else owner
-                return replace(s, value=self.body(value, _Place(place.variables, {}, stand, place.indent + 1)))
-            new = self.block_field(s, value, place)
-            self.note_outputs(value, place)
+                return replace(s, value=self.body(value, _Context(context.variables, {}, stand, context.indent + 1)))
+            new = self.block_field(s, value, context)
+            self.note_outputs(value, context)
             return new
-        owner = (*(place.owner or ()), s.name)
-        return s if place.owner is None else replace(s, value=self.value(value, owner, place))
+        owner = (*(context.owner or ()), s.name)
+        return s if context.owner is None else replace(s, value=self.value(value, owner, context))
 
-    def note_outputs(self, body: Body, place: _Place) -> None:
-        if place.owner is None:
+    def note_outputs(self, body: Body, context: _Context) -> None:
+        if context.owner is None:
             for f in body.fields:
                 if f.name in ("name", "top"):
-                    place.outputs.update(dict.fromkeys(string_values(f.value)))
+                    context.outputs.update(dict.fromkeys(string_values(f.value)))
 
-    def block_field(self, s: Field, body: Body, place: _Place) -> Field:
+    def block_field(self, s: Field, body: Body, context: _Context) -> Field:
         """``name { ... }``: a layer, the use of a block, a block in a body."""
-        path = (*(place.owner or ()), s.name)
+        path = (*(context.owner or ()), s.name)
         try:
             block = self.blocks.get(s.name)
             if block is not None:
                 names: Sequence[str] = tuple(a.name for a in block.arguments)
-                call = self.call(body, None, names, place, block)
+                call = self.call(body, None, names, context, block)
             else:
                 schema = schema_at(path)
-                if schema is None and (place.owner is not None or not self.has_includes):
+                if schema is None and (context.owner is not None or not self.has_includes):
                     raise _NoCallError  # else it may be a block of another file
-                call = self.call(body, schema, schema.positional if schema is not None else (), place, None)
+                call = self.call(body, schema, schema.positional if schema is not None else (), context, None)
             new = replace(s, value=call)
-            if place.owner is not None and call.is_bare:
+            if context.owner is not None and call.is_bare:
                 raise _NoCallError
             text = format_document(Document((replace(new, trivia=None),)))
             old = format_document(Document((replace(s, trivia=None),)))
-            if text.count("\n") > 1 or len(text) + 2 * place.indent > CALL_WIDTH or len(text) >= len(old):
+            if text.count("\n") > 1 or len(text) + 2 * context.indent > CALL_WIDTH or len(text) >= len(old):
                 raise _NoCallError
         except _NoCallError:
-            layers = place.owner is None and s.name == "branch"
-            owner = place.owner if layers else path
-            outputs = place.outputs if layers else {}
-            inner = _Place(place.variables, outputs, None if layers else owner, place.indent + 1)
+            layers = context.owner is None and s.name == "branch"
+            owner = context.owner if layers else path
+            outputs = context.outputs if layers else {}
+            inner = _Context(context.variables, outputs, None if layers else owner, context.indent + 1)
             fields = []
             for f in body.statements:  # a branch of a layer is a part of the net again
                 is_branch = isinstance(f, Field) and f.name == "branch" and isinstance(f.value, Body)
-                if is_branch and place.owner is None:
-                    branch = _Place(place.variables, place.outputs, None, place.indent + 2)
+                if is_branch and context.owner is None:
+                    branch = _Context(context.variables, context.outputs, None, context.indent + 2)
                     fields.append(replace(f, value=self.body(f.value, branch)))
                 else:
                     fields.append(self.statement(f, inner))
@@ -152,7 +152,7 @@ class _Styler:
     # ------------------------------------------------------------------ calls
 
     def call(
-        self, body: Body, schema: CallSchema | None, names: Sequence[str], place: _Place, block: BlockDef | None
+        self, body: Body, schema: CallSchema | None, names: Sequence[str], context: _Context, block: BlockDef | None
     ) -> Call:
         """The call of a body of plain fields. Raises _NoCallError."""
         if body.opening is not None or body.closing or len(body.fields) != len(body.statements):
@@ -162,22 +162,22 @@ class _Styler:
             raise _NoCallError
         arguments: list[CallArgument] = []
         reads_inputs = block is not None or (schema is not None and schema.reads_inputs)
-        if "bottom" in fields and place.owner is None and reads_inputs:
-            inputs = self.inputs(fields["bottom"].value, schema, names, place)
+        if "bottom" in fields and context.owner is None and reads_inputs:
+            inputs = self.inputs(fields["bottom"].value, schema, names, context)
             if inputs:
                 arguments += inputs
                 del fields["bottom"]
         for name in names[:MAX_POSITIONAL]:
             if name not in fields or _says_nothing_alone(fields[name].value):
                 break
-            value = self.argument(fields.pop(name).value, schema, name, place, block)
+            value = self.argument(fields.pop(name).value, schema, name, context, block)
             arguments.append(CallArgument(None, value))
         for name, f in fields.items():
-            arguments.append(CallArgument(name, self.argument(f.value, schema, name, place, block)))
+            arguments.append(CallArgument(name, self.argument(f.value, schema, name, context, block)))
         return Call(tuple(arguments), None, not arguments)
 
     def inputs(
-        self, value: Value, schema: CallSchema | None, names: Sequence[str], place: _Place
+        self, value: Value, schema: CallSchema | None, names: Sequence[str], context: _Context
     ) -> list[CallArgument] | None:
         """The names of ``bottom`` as words; None where one is not read as a word."""
         items = value.items if isinstance(value, ListValue) else (value,)
@@ -186,30 +186,30 @@ class _Styler:
         words = [str(item.value) for item in items]
         first = names[0] if names else ""
         for word in words:
-            if word not in place.outputs or not word.isidentifier() or self.is_variable(word, place):
+            if word not in context.outputs or not word.isidentifier() or self.is_variable(word, context):
                 return None
             if schema is not None and first and schema.takes_word(first, word):
                 return None
         return [CallArgument(None, CallWord(word)) for word in words]
 
     def argument(
-        self, value: Value, schema: CallSchema | None, field: str, place: _Place, block: BlockDef | None
+        self, value: Value, schema: CallSchema | None, field: str, context: _Context, block: BlockDef | None
     ) -> Value:
         """A value as a call holds it. Raises _NoCallError where it holds none such."""
         if isinstance(value, Scalar):
             return value
         if isinstance(value, Word):
-            if self.is_variable(value.text, place) or self.has_includes or not self.keeps_word(schema, field, block):
+            if self.is_variable(value.text, context) or self.has_includes or not self.keeps_word(schema, field, block):
                 raise _NoCallError
             return CallWord(value.text)
         if isinstance(value, Expression):
             root = value.root
-            is_word = isinstance(root, ex.Name) and self.is_variable(root.name, place)
+            is_word = isinstance(root, ex.Name) and self.is_variable(root.name, context)
             if is_word and (schema is None or not schema.takes_word(field, root.name)):
                 return CallWord(root.name)
             return value
         if isinstance(value, ListValue):
-            items = tuple(self.argument(item, schema, field, place, block) for item in value.items)
+            items = tuple(self.argument(item, schema, field, context, block) for item in value.items)
             if any(isinstance(i, Expression) and isinstance(i.root, ex.Name) for i in items):
                 raise _NoCallError
             return ListValue(items)
@@ -218,7 +218,7 @@ class _Styler:
             if inner is None:
                 raise _NoCallError
             call = replace(
-                self.call(value.body, inner, inner.positional, replace(place, owner=()), None), is_bare=False
+                self.call(value.body, inner, inner.positional, replace(context, owner=()), None), is_bare=False
             )
             return TypedBlock(value.word, call)  # type: ignore[arg-type]
         raise _NoCallError
@@ -230,21 +230,21 @@ class _Styler:
             return argument is not None and (argument.default is None or isinstance(argument.default, Word))
         return schema is not None and (not schema.has_field(field) or schema.is_enumerated(field))
 
-    def is_variable(self, word: str, place: _Place) -> bool:
-        return word in place.variables or word in self.params
+    def is_variable(self, word: str, context: _Context) -> bool:
+        return word in context.variables or word in self.params
 
-    def value(self, value: Value, path: Path, place: _Place) -> Value:
+    def value(self, value: Value, path: Path, context: _Context) -> Value:
         """A value of a field in braces: typed blocks in it become calls."""
         if isinstance(value, ListValue):
-            return replace(value, items=tuple(self.value(item, path, place) for item in value.items))
+            return replace(value, items=tuple(self.value(item, path, context) for item in value.items))
         if isinstance(value, TypedBlock) and isinstance(value.body, Body) and value.body.statements:
             schema = schema_at((*path, ":" + value.word))
             try:
                 if schema is None:
                     raise _NoCallError
-                call = self.call(value.body, schema, schema.positional, replace(place, owner=path), None)
+                call = self.call(value.body, schema, schema.positional, replace(context, owner=path), None)
             except _NoCallError:
-                inner = _Place(place.variables, {}, (*path, ":" + value.word), place.indent + 1)
+                inner = _Context(context.variables, {}, (*path, ":" + value.word), context.indent + 1)
                 return replace(value, body=self.body(value.body, inner))
             return TypedBlock(value.word, call)  # type: ignore[arg-type]
         return value

@@ -251,8 +251,8 @@ def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[A
         return None, _SyntaxFailure(at, {"IF", "PARAM"} <= accepts and starts_new_statement(near))
     except ExpressionError as wrong:
         ctx.report.add(str(wrong), wrong.span)
-        start = wrong.span.start if wrong.span is not None else 0
-        at = min(bisect_right(tokens, start, key=lambda t: t.start), len(tokens) - 1)
+        wrong_start = wrong.span.start if wrong.span is not None else 0
+        at = min(bisect_right(tokens, wrong_start, key=lambda t: t.start), len(tokens) - 1)
         return None, _SyntaxFailure(at, False)
 
 

@@ -7,11 +7,13 @@ import os
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from lark import Lark
 from lark import logger as lark_log
 
 import prototorch as pt
 from prototorch.base.package_files import package_folder
+from prototorch.cli.main import group
 from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import TextError
 from prototorch.graph.net_reader import read_net
@@ -217,3 +219,11 @@ def test_the_work_of_calls_is_counted():
     text = "block b(n) { repeat 1000 { Dense(n) } }\ninput([4])\nrepeat 1000 { b(3) }"
     with pytest.raises(TextError, match="steps"):
         load_text(text)
+
+
+def test_fmt_writes_calls(tmp_path):
+    path = tmp_path / "m.proto"
+    path.write_text('# a net\ninput { name: "x"  shape: [6] }\nDense { units: 3  use_bias: false }  # the head\n')
+    result = CliRunner().invoke(group, ["fmt", "--style", "call", str(path)])
+    assert result.exit_code == 0, result.output
+    assert path.read_text() == '# a net\ninput("x", [6])\nDense(3, use_bias: false)  # the head\n'

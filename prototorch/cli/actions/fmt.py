@@ -14,6 +14,7 @@ from prototorch.errors import FileError, PrototorchError, UsageError
 from prototorch.graph.text_upgrade import upgrade_document
 from prototorch.model.load import check_text_file
 from prototorch.text import limits
+from prototorch.text.call_style import to_calls
 from prototorch.text.diagnostics import Report
 from prototorch.text.dialects import find_dialect
 from prototorch.text.reader import decode_utf8, parse, read_file
@@ -22,19 +23,19 @@ from prototorch.text.writer import format_document
 STDIN = "-"
 
 
-def run(files: tuple[str, ...], check: bool, upgrade: bool, stdout: bool) -> int:
+def run(files: tuple[str, ...], check: bool, upgrade: bool, stdout: bool, style: str) -> int:
     """See `prototorch.cli.commands.fmt`."""
     codes = [0]
     for file in files:
         try:
-            codes.append(_format_file(file, check, upgrade, stdout))
+            codes.append(_format_file(file, check, upgrade, stdout, style))
         except PrototorchError as error:
             codes.append(error.exit_code)
             echo_error(error)
     return max(codes)
 
 
-def _format_file(file: str, check: bool, upgrade: bool, stdout: bool) -> int:
+def _format_file(file: str, check: bool, upgrade: bool, stdout: bool, style: str) -> int:
     """1 for a file that is not in the canonical layout, if that is checked; else 0. Raises TextError, FileError."""
     old = _read_stdin() if file == STDIN else read_file(check_text_file(file))
     is_protobuf = find_dialect(old) is not None
@@ -43,6 +44,8 @@ def _format_file(file: str, check: bool, upgrade: bool, stdout: bool) -> int:
         if is_protobuf:
             raise UsageError(f"{file}: is a text of Caffe, whose meaning has not changed; --upgrade is for model texts")
         document = upgrade_document(document)
+    if style == "call" and not is_protobuf:  # a text of Caffe has no calls
+        document = to_calls(document)
     new = format_document(document)
     if (
         parse(new, is_protobuf=is_protobuf) != document

@@ -17,6 +17,12 @@ from prototorch.cli.deferred import deferred_command
     "Concatenate were axis 1.",
 )
 @click.option("--stdout", is_flag=True, help="Print the text and leave the file as it is.")
+@click.option(
+    "--style",
+    type=click.Choice(["keep", "call"]),
+    default="keep",
+    help="call: layers and other blocks of plain fields become calls, where these are shorter and fit in 100 columns.",
+)
 def command() -> None:
     """Bring model texts into the canonical layout; comments and single empty lines stay. FILE may be - for standard
     input. A file with mistakes is reported and left as it is; the others are formatted.
@@ -25,4 +31,5 @@ def command() -> None:
     Examples:
       prototorch fmt models/lenet.proto
       prototorch fmt --check models/*.proto
+      prototorch fmt --style call --stdout models/lenet.proto
     """
