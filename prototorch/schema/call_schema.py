@@ -86,8 +86,8 @@ def member_schema(root: Any, name: str) -> ClassSchema | None:
 
 
 def _member_of(kind: FieldType, word: str) -> ClassSchema | None:
-    found = (member_schema(root, word) for root in _classes_in(kind) if root.family_registry is not None)
-    return next((schema for schema in found if schema is not None), None)
+    schemas = (member_schema(root, word) for root in _classes_in(kind) if root.family_registry is not None)
+    return next((schema for schema in schemas if schema is not None), None)
 
 
 def _classes_in(kind: Any) -> Iterator[Any]:

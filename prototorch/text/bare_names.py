@@ -9,7 +9,7 @@ from typing import Any
 
 from prototorch.text.diagnostics import Report
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, Call, Field, If, InvalidValue, ListValue, Param, TypedBlock
+from prototorch.text.syntax_tree import Body, CallBody, Field, If, InvalidValue, ListValue, Param, TypedBlock
 
 __all__ = ["explain_field_without_value", "refuse_bare_names"]
 
@@ -19,20 +19,20 @@ _BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
 def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand: bool = True) -> tuple[Any, ...]:
     """The statements of a text, or of a body; a bare name that is none of a layer is reported, and becomes a field
     without a value."""
-    checked: list[Any] = []
+    new_statements: list[Any] = []
     explained_line = 0  # the line of the last mistake: what follows on it belongs to it
     for number, s in enumerate(statements):
-        is_bare = isinstance(s, Field) and isinstance(s.value, Call) and s.value.is_bare
+        is_bare = isinstance(s, Field) and isinstance(s.value, CallBody) and s.value.is_bare
         if is_bare and (not layers_stand or _has_fields_behind(s, statements[number + 1 : number + 2])):
             if explained_line != s.span.line:
                 message = _explain(s, statements[number + 1 :])
                 report.add(message, s.name_span)
                 explained_line = s.span.line
-            checked.append(Field("", InvalidValue(s.span), s.span, s.span))
+            new_statements.append(Field("", InvalidValue(s.span), s.span, s.span))
         else:
-            checked.append(_check_statement(s, report, layers_stand))
-    same = all(new is old for new, old in zip(checked, statements, strict=True))
-    return statements if same else tuple(checked)
+            new_statements.append(_check_statement(s, report, layers_stand))
+    same = all(new is old for new, old in zip(new_statements, statements, strict=True))
+    return statements if same else tuple(new_statements)
 
 
 def explain_field_without_value(name: str) -> str:
@@ -42,23 +42,23 @@ def explain_field_without_value(name: str) -> str:
 
 
 def _explain(s: Field, rest: Sequence[Any]) -> str:
-    following = rest[0] if rest else None
-    name = getattr(following, "name", "")
-    if following is None or not name or not _is_on_line_of(s.span, following.span):
+    next_statement = rest[0] if rest else None
+    name = getattr(next_statement, "name", "")
+    if next_statement is None or not name or not _is_on_line_of(s.span, next_statement.span):
         return explain_field_without_value(s.name)
     if s.name[0].isupper():
         return f"A '{{' is missing after {s.name}: {s.name} {{ {name}: ... }}."
     return f"A ':' is missing between {s.name} and {name!r}."
 
 
-def _has_fields_behind(s: Field, following: Sequence[Any]) -> bool:
+def _has_fields_behind(s: Field, rest: Sequence[Any]) -> bool:
     """Whether a field with a value follows on the line of a layer: its brace is missing."""
     return any(
         isinstance(f, Field)
         and bool(f.name)
-        and not isinstance(f.value, Body | Call)
+        and not isinstance(f.value, Body | CallBody)
         and _is_on_line_of(s.span, f.span)
-        for f in following
+        for f in rest
     )
 
 
@@ -91,7 +91,7 @@ def _check_value(value: Any, report: Report, layers_stand: bool) -> Any:
     if isinstance(value, TypedBlock):
         body = _check_value(value.body, report, False)
         return value if body is value.body else replace(value, body=body)
-    if isinstance(value, Call):
+    if isinstance(value, CallBody):
         arguments = tuple(_replace_value(a, _check_value(a.value, report, False)) for a in value.arguments)
         body = _check_body(value.body, report, False) if value.body is not None else None
         same = body is value.body and all(a is b for a, b in zip(arguments, value.arguments, strict=True))

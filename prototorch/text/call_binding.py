@@ -16,8 +16,8 @@ from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
-    Call,
     CallArgument,
+    CallBody,
     CallWord,
     Expression,
     Field,
@@ -58,16 +58,18 @@ class CallBinder(ABC):
 
     # ------------------------------------------------------------------ what is called
 
-    def bind_class(self, name: str, call: Call, schema: CallSchema | None, span: Span | None) -> Body:
+    def bind_class(self, name: str, call: CallBody, schema: CallSchema | None, span: Span | None) -> Body:
         """The body of a call of a class; None where the class is not known."""
         if schema is None:
             return self._bind_unknown(name, call, span)
         inputs, arguments = self._split_inputs(schema, call.arguments) if schema.reads_inputs else ([], call.arguments)
-        named, is_complete = self._name_arguments(schema.name, schema.positional, arguments, call, schema.is_merging)
-        fields = [self._bind_field(schema, a) for a in named]
+        named_arguments, is_complete = self._name_arguments(
+            schema.name, schema.positional, arguments, call, schema.is_merging
+        )
+        fields = [self._bind_field(schema, a) for a in named_arguments]
         return self._make_body(self._bottom(inputs, is_complete or not schema.is_merging), fields, call, is_complete)
 
-    def bind_block(self, block: BlockDef, call: Call) -> Body:
+    def bind_block(self, block: BlockDef, call: CallBody) -> Body:
         """The body of a use of a block."""
         names = tuple(a.name for a in block.arguments)
         inputs: list[CallArgument] = []
@@ -77,15 +79,15 @@ class CallBinder(ABC):
             arguments = arguments[1:]
         if len(inputs) > 1:
             self.report_call(f"The block {block.name} reads one input.", inputs[1].span)
-        named, is_complete = self._name_arguments(f"The block {block.name}", names, arguments, call, False)
+        named_arguments, is_complete = self._name_arguments(f"The block {block.name}", names, arguments, call, False)
         words = {a.name for a in block.arguments if a.default is None or isinstance(a.default, Word)}
         fields = [
             Field(a.name or "", self._bind_value(a.value, None, a.name or "", a.name in words), a.span, a.name_span)
-            for a in named
+            for a in named_arguments
         ]
         return self._make_body(self._bottom(inputs[:1]), fields, call, is_complete)
 
-    def _bind_unknown(self, name: str, call: Call, span: Span | None) -> Body:
+    def _bind_unknown(self, name: str, call: CallBody, span: Span | None) -> Body:
         positional = [a for a in call.arguments if a.name is None]
         if positional:
             message = f"Nothing here says what {name} is, so that its fields are given by name: {name}(field: value)."
@@ -98,7 +100,7 @@ class CallBinder(ABC):
         return self._make_body([], fields, call, not positional)
 
     @staticmethod
-    def _make_body(bottom: list[Field], fields: list[Field], call: Call, is_complete: bool) -> Body:
+    def _make_body(bottom: list[Field], fields: list[Field], call: CallBody, is_complete: bool) -> Body:
         """is_complete: False where a mistake left a field out, which is then not missed."""
         rest = call.body.statements if call.body is not None else ()
         damaged = [] if is_complete else [Field("", InvalidValue(call.span), call.span, call.span)]
@@ -111,15 +113,15 @@ class CallBinder(ABC):
         what: str,
         names: Sequence[str],
         arguments: Sequence[CallArgument],
-        call: Call,
+        call: CallBody,
         is_merging: bool,
     ) -> tuple[list[CallArgument], bool]:
         """The arguments with the names of their fields, and whether these are all; the others are reported."""
-        named: list[CallArgument] = []
+        named_arguments: list[CallArgument] = []
         is_complete = True
         seen: dict[str, Span | None] = {}
         after_name = False
-        taken = 0
+        position = 0
         for a in arguments:
             name, name_span = a.name, a.name_span
             if name is None:
@@ -127,25 +129,25 @@ class CallBinder(ABC):
                     self.report_call("A value by position stands before those by name.", a.span)
                     is_complete = False
                     continue
-                if taken == len(names):
+                if position == len(names):
                     if is_complete:
                         self._report_surplus(what, names, a, is_merging)
                     is_complete = False
                     continue
-                name, name_span = names[taken], a.span
-                taken += 1
+                name, name_span = names[position], a.span
+                position += 1
             else:
                 after_name = True
             if name in seen:
                 self._report_twice(what, name, seen[name], name_span)
                 continue
             seen[name] = name_span
-            named.append(CallArgument(name, a.value, a.span, name_span))
+            named_arguments.append(CallArgument(name, a.value, a.span, name_span))
         for s in call.body.fields if call.body is not None else ():
             if s.name in seen:
                 self._report_twice(what, s.name, seen[s.name], s.name_span)
-                named = [a for a in named if a.name != s.name]
-        return named, is_complete
+                named_arguments = [a for a in named_arguments if a.name != s.name]
+        return named_arguments, is_complete
 
     def _report_surplus(self, what: str, names: Sequence[str], a: CallArgument, is_merging: bool) -> None:
         if is_merging:
@@ -245,7 +247,7 @@ class CallBinder(ABC):
             return Word(value.text, value.span)
         if isinstance(value, ListValue):
             return ListValue(tuple(self._bind_value(v, schema, field, keep_word) for v in value.items), value.span)
-        if isinstance(value, TypedBlock) and isinstance(value.body, Call):
+        if isinstance(value, TypedBlock) and isinstance(value.body, CallBody):
             inner = schema.value_class(field, value.word) if schema is not None else None
             body = self.bind_class(value.word, value.body, inner, value.word_span)
             return TypedBlock(value.word, body, value.span, value.word_span)

@@ -10,7 +10,7 @@ from prototorch.text.call_schema import schema_at
 from prototorch.text.evaluator import render_value
 from prototorch.text.expansion_state import NET, ExpansionState, Names, Scope
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, Call, Field, InvalidValue, Scalar, TypedBlock, Value
+from prototorch.text.syntax_tree import Body, CallBody, Field, InvalidValue, Scalar, TypedBlock, Value
 
 __all__ = ["CallInScope"]
 
@@ -28,7 +28,7 @@ class CallInScope(CallBinder):
 
     def bind_statement(self, statement: Field) -> Field:
         """``Name(...)`` as ``Name { ... }``."""
-        call: Call = statement.value
+        call: CallBody = statement.value
         block = self.state.blocks.get(statement.name)
         if block is not None and block[0] < self.scope.visible:
             body = self.bind_block(block[1], call)

@@ -15,8 +15,8 @@ from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
-    Call,
     CallArgument,
+    CallBody,
     CallWord,
     Document,
     Expression,
@@ -153,7 +153,7 @@ class _Styler:
 
     def call(
         self, body: Body, schema: CallSchema | None, names: Sequence[str], context: _Context, block: BlockDef | None
-    ) -> Call:
+    ) -> CallBody:
         """The call of a body of plain fields. Raises _NoCallError."""
         if body.opening is not None or body.closing or len(body.fields) != len(body.statements):
             raise _NoCallError
@@ -174,7 +174,7 @@ class _Styler:
             arguments.append(CallArgument(None, value))
         for name, f in fields.items():
             arguments.append(CallArgument(name, self.argument(f.value, schema, name, context, block)))
-        return Call(tuple(arguments), None, not arguments)
+        return CallBody(tuple(arguments), None, not arguments)
 
     def inputs(
         self, value: Value, schema: CallSchema | None, names: Sequence[str], context: _Context

@@ -25,7 +25,7 @@ from prototorch.text.syntax_tree import (
     Argument,
     BlockDef,
     Body,
-    Call,
+    CallBody,
     Document,
     ExpansionFrame,
     Field,
@@ -111,7 +111,7 @@ class _Expander(ValueExpander):
     # ------------------------------------------------------------------ statements
 
     def expand_field(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> None:
-        if isinstance(statement.value, Call):
+        if isinstance(statement.value, CallBody):
             statement = CallInScope(self, names, scope).bind_statement(statement)
         value = statement.value
         if isinstance(value, Body):

@@ -13,7 +13,7 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.includes import IncludeFiles
 from prototorch.text.name_resolution import NameResolver
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import BlockDef, Body, Call, ExpansionFrame, Field, Param, Repeat, Scalar, Value
+from prototorch.text.syntax_tree import BlockDef, Body, CallBody, ExpansionFrame, Field, Param, Repeat, Scalar, Value
 
 __all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope", "new_names"]
 
@@ -92,11 +92,11 @@ class ExpansionState:
             total += 1
             if isinstance(s, Repeat) and isinstance(s.count, Scalar) and isinstance(s.count.value, int):
                 total += max(0, s.count.value) * (1 + self.minimum_steps(s.body.statements))
-            elif isinstance(s, Field) and s.name in self.blocks and isinstance(s.value, Body | Call):
+            elif isinstance(s, Field) and s.name in self.blocks and isinstance(s.value, Body | CallBody):
                 total += self.step_counts.get(id(self.blocks[s.name][1].body.statements), 0)
             elif isinstance(s, Field) and isinstance(s.value, Body):
                 total += self.minimum_steps(s.value.statements)
-            elif isinstance(s, Field) and isinstance(s.value, Call):
+            elif isinstance(s, Field) and isinstance(s.value, CallBody):
                 total += len(s.value.arguments)
                 total += self.minimum_steps(s.value.body.statements) if s.value.body is not None else 0
         self.step_counts[id(statements)] = min(total, 10**30)

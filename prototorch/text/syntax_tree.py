@@ -74,7 +74,7 @@ class TypedBlock:
     """A word with fields, such as ``Adam { learning_rate: 1e-3 }``."""
 
     word: str
-    body: Body  # before expansion also a Call
+    body: Body  # before expansion also a CallBody
     span: Span | None = field(default=None, compare=False, repr=False)
     word_span: Span | None = field(default=None, compare=False, repr=False)
 
@@ -176,7 +176,7 @@ class CallArgument:
 
 
 @dataclass(slots=True)
-class Call:
+class CallBody:
     """``(64, 3, activation: relu) { more }`` behind a name; a name alone is a call without parentheses (``is_bare``).
 
     It stands where a Body could, and becomes one: see `prototorch.text.call_binding`.

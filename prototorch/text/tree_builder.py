@@ -15,8 +15,8 @@ from prototorch.text.syntax_tree import (
     Argument,
     BlockDef,
     Body,
-    Call,
     CallArgument,
+    CallBody,
     CallWord,
     Expression,
     Field,
@@ -96,7 +96,7 @@ class TreeBuilder:
     def bare(self, parts: list[Any]) -> Field:
         name = parts[0]
         name.ctx.has_calls = True
-        return self.field([name, Call((), None, True, name.span)])
+        return self.field([name, CallBody((), None, True, name.span)])
 
     def param(self, parts: list[Any]) -> Param:
         keyword, name, value = parts[0], parts[1], to_string_value(parts[2])
@@ -157,11 +157,11 @@ class TreeBuilder:
         word, body = parts
         return TypedBlock(word.text, body, _join_spans(word, body), word.span)
 
-    def call(self, parts: list[Any]) -> Call:
+    def call(self, parts: list[Any]) -> CallBody:
         body = parts.pop() if type(parts[-1]) is Body else None
         parts[0].ctx.has_calls = True
         span = _join_spans(parts[0], parts[-1] if body is None else body)
-        return Call(_to_arguments(parts[1:-1]), body, False, span)
+        return CallBody(_to_arguments(parts[1:-1]), body, False, span)
 
     def call_argument(self, parts: list[Any]) -> CallArgument:
         value = parts[-1]
@@ -326,7 +326,7 @@ def _is_expression(argument: CallArgument) -> bool:
 
 def _to_arguments(arguments: list[CallArgument]) -> tuple[CallArgument, ...]:
     """The arguments of a call with values as fields have them."""
-    converted = []
+    new_arguments = []
     for a in arguments:
         value = a.value
         size = 1
@@ -335,8 +335,8 @@ def _to_arguments(arguments: list[CallArgument]) -> tuple[CallArgument, ...]:
             value = value.node
         value = _to_call_value(value, size)
         start = value.span if a.span is None else a.span
-        converted.append(CallArgument(a.name, value, Span(start.source, start.start, value.span.end), a.name_span))
-    return tuple(converted)
+        new_arguments.append(CallArgument(a.name, value, Span(start.source, start.start, value.span.end), a.name_span))
+    return tuple(new_arguments)
 
 
 def _to_call_value(node: Any, size: int) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text.source import Source
-from prototorch.text.syntax_tree import Body, Call, Document, Field, If, Trivia, TypedBlock
+from prototorch.text.syntax_tree import Body, CallBody, Document, Field, If, Trivia, TypedBlock
 
 
 def attach_trivia(document: Document, comments: list[tuple[int, int]]) -> Document:
@@ -104,7 +104,7 @@ class _TriviaAttacher:
             return self.body(value)
         if isinstance(value, TypedBlock):
             return replace(value, body=self.inside_value(value.body))
-        if isinstance(value, Call):
+        if isinstance(value, CallBody):
             arguments = tuple(replace(a, value=self.inside_value(a.value)) for a in value.arguments)
             return replace(value, arguments=arguments, body=value.body and self.body(value.body))
         return value

@@ -20,7 +20,7 @@ from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope,
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     Body,
-    Call,
+    CallBody,
     Expression,
     Field,
     InvalidValue,
@@ -73,7 +73,7 @@ class ValueExpander(ExpansionState, ABC):
             invalid = any(isinstance(i, InvalidValue) for i in items)
             return InvalidValue(value.span) if invalid else ListValue(items, value.span)
         if isinstance(value, TypedBlock):
-            if isinstance(value.body, Call):
+            if isinstance(value.body, CallBody):
                 value = CallInScope(self, names, scope).bind_typed(value)
             inside = replace(scope, kind=PLAIN, owner=(*scope.owner, ":" + value.word))
             body = self.expand_body(value.body, names, inside)

@@ -17,8 +17,8 @@ from prototorch.text.string_literals import quote
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
-    Call,
     CallArgument,
+    CallBody,
     CallWord,
     Document,
     Expression,
@@ -102,7 +102,7 @@ def format_scalar(value: Scalar) -> str:
     return repr(content)
 
 
-def _format_after_name(value: Body | Call) -> str:
+def _format_after_name(value: Body | CallBody) -> str:
     """A body or a call behind its name, on one line."""
     if isinstance(value, Body):
         return " " + _format_braces(value)
@@ -111,7 +111,7 @@ def _format_after_name(value: Body | Call) -> str:
     return _format_call(value) + (f" {_format_braces(value.body)}" if value.body is not None else "")
 
 
-def _format_call(call: Call) -> str:
+def _format_call(call: CallBody) -> str:
     return "(" + ", ".join(map(_format_argument, call.arguments)) + ")"
 
 
@@ -127,7 +127,7 @@ def _format_braces(body: Body) -> str:
 def _format_one_line(s: Any) -> str:
     """A statement on one line, comments left out."""
     if isinstance(s, Field):
-        if isinstance(s.value, Body | Call):
+        if isinstance(s.value, Body | CallBody):
             return s.name + _format_after_name(s.value)
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
@@ -182,7 +182,7 @@ def _is_simple(value: Value) -> bool:
     if isinstance(value, TypedBlock):
         body = value.body
         return not body.statements if isinstance(body, Body) else body.body is None and not body.arguments
-    return not isinstance(value, Body | Call)
+    return not isinstance(value, Body | CallBody)
 
 
 def _nested_bodies(s: Any) -> list[Body]:
@@ -201,7 +201,7 @@ def _value_bodies(value: Value) -> list[Body]:
         return [value]
     if isinstance(value, TypedBlock):
         return _value_bodies(value.body)
-    if isinstance(value, Call):
+    if isinstance(value, CallBody):
         inside = [b for a in value.arguments for b in _value_bodies(a.value)]
         return inside if value.body is None else [*inside, value.body]
     return [b for item in value.items for b in _value_bodies(item)] if isinstance(value, ListValue) else []
@@ -245,7 +245,7 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
         head = s.name if isinstance(s, Field) else f"param {s.name}"
         if isinstance(s.value, Body):
             return _format_block(pad + head, s.value, indent)
-        if isinstance(s.value, Call):
+        if isinstance(s.value, CallBody):
             return _format_multiline_call(pad + head, s.value, indent)
         return _format_multiline_value(f"{pad}{head}: ", s.value, indent)
     if isinstance(s, If):
@@ -264,7 +264,7 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
 
 def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
     if isinstance(value, TypedBlock):
-        if isinstance(value.body, Call):
+        if isinstance(value.body, CallBody):
             return _format_multiline_call(f"{head}{value.word}", value.body, indent)
         return _format_block(f"{head}{value.word}", value.body, indent)
     if isinstance(value, ListValue) and value.items:
@@ -274,7 +274,7 @@ def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
     return [head + format_value(value)]
 
 
-def _format_multiline_call(head: str, call: Call, indent: int) -> list[str]:
+def _format_multiline_call(head: str, call: CallBody, indent: int) -> list[str]:
     """A call and its name on one line where that fits, its body behind it; else its values fill lines of their own."""
     if call.is_bare:
         return [head]
