@@ -57,7 +57,7 @@ def _upgraded(node: Any, blocks: Collection[str]) -> Any:
         if isinstance(node.value, Body):
             return replace(node, value=_body(node.name, node.value, blocks))
         return replace(node, value=_upgraded(node.value, blocks))
-    if isinstance(node, TypedBlock):
+    if isinstance(node, TypedBlock) and isinstance(node.body, Body):  # calls are of today
         return replace(node, body=_body(node.word, node.body, blocks))
     if isinstance(node, Word):
         added = _added_fields(node.text, Body(()), blocks) if node.text[:1].isupper() else ()
