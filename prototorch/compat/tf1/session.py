@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -38,6 +38,10 @@ __all__ = [
 #: the variables and the optimizers' steps of TensorFlow's default graph, while anything else refers to them
 _variables: WeakValueDictionary[int, SessionVariable] = WeakValueDictionary()
 _steps: WeakSet[MinimizeCall] = WeakSet()
+#: what computes a variable's initial value, and the session that has initialized it; beside the variables, for a
+#: compiled run looks at what it can reach from them
+_draws: WeakKeyDictionary[SessionVariable, Callable[[], np.ndarray]] = WeakKeyDictionary()
+_sessions: WeakKeyDictionary[SessionVariable, Session] = WeakKeyDictionary()
 
 
 class FeedSymbol(SymbolicTensor):
@@ -72,9 +76,8 @@ class SessionVariable(GraphVariable):
         if not isinstance(value, InitialValue):
             value = value() if callable(value) else value
             value = StaticGraph([], value if isinstance(value, SymbolicTensor) else constant(value, dtype))
-        self.draw: Callable[[], np.ndarray] = value
         super().__init__(np.zeros_like(value()), trainable=trainable, name=name, dtype=dtype)
-        self.session: Session | None = None  # the one that has initialized it
+        _draws[self] = value
         _variables[self.number] = self
 
     @property
@@ -114,8 +117,8 @@ class InitializerOp:
         """Draw or compute the values, for a session; optimizers begin anew."""
         variables = global_variables() if self.variables is None else self.variables
         for variable in variables:
-            variable.value = variable.draw()
-            variable.session = session
+            variable.value = _draws[variable]()
+            _sessions[variable] = session
         for call in list(_steps) if self.variables is None else ():
             call.slots.clear()
             step_counts.pop(call, None)
@@ -206,7 +209,7 @@ class Session:
             self._graphs[key] = graph, [k for k, s in enumerate(symbols) if not _is_update(s)]
         graph, places = self._graphs[key]
         for variable in graph.variables:
-            if isinstance(variable, SessionVariable) and variable.session is not self:
+            if isinstance(variable, SessionVariable) and _sessions.get(variable) is not self:
                 raise UsageError(
                     f"Session.run: the variable {variable.name!r} has no value in this session: run "
                     "tf.global_variables_initializer() first"
