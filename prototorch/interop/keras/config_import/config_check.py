@@ -42,6 +42,7 @@ _INPUT_ARGUMENTS = {
     "trainable", "create_by_config", "bounding_box_format",
 }  # fmt: skip
 _CALL_ARGUMENTS = {"training", "initial_state", "states", "constants", "sequence", "sequences", "inputs", "shape"}
+_DATA_FORMATS = (None, "channels_last", "channels_first", "default")
 _OBJECT_ENDINGS = ("_initializer", "_regularizer", "_constraint")
 _OBJECT_ARGUMENTS = {"seed", "input_axes", "output_axes", "dtype"}
 #: element types and policies by name
@@ -104,6 +105,8 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
             raise NotImportableError(f"name={value!r:.60} is no text")
         if name == "dtype":
             _check_dtype(value)
+        if name == "data_format" and value not in _DATA_FORMATS:
+            raise NotImportableError(f"data_format={value!r:.60} is neither channels_last nor channels_first")
         if name.endswith(_OBJECT_ENDINGS):
             _check_object(name, value)
         if name in ("layer", "backward_layer") and isinstance(value, dict):

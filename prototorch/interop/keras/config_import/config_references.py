@@ -70,8 +70,8 @@ def replace_references(value: Any, resolve: Callable[[tuple[str, int, int]], Any
 def call_arguments(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call, references marked: a dict in Keras 3, a list of references before."""
     if isinstance(node, dict):
-        args = node.get("args") or []
-        return tuple(_mark(value) for value in args), {k: _mark(v) for k, v in (node.get("kwargs") or {}).items()}
+        args = node["args"]
+        return tuple(_mark(value) for value in args), {k: _mark(v) for k, v in node["kwargs"].items()}
     kwargs: dict[str, Any] = {}
     references = []
     for item in [node] if _is_reference(node) else node:
@@ -86,7 +86,8 @@ def call_arguments(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _mark(value: Any) -> Any:
     if _is_tensor(value):
         tensor = value["config"]
-        if not isinstance(tensor["shape"], list) or not isinstance(tensor["dtype"], str):
+        is_shape = isinstance(tensor["shape"], list) and all(type(n) in (int, type(None)) for n in tensor["shape"])
+        if not is_shape or not isinstance(tensor["dtype"], str):
             raise ValueError(f"a tensor {str(tensor)[:60]}")
         name, call, output = tensor["keras_history"]
         return CallReference((str(name), int(call), int(output)))
