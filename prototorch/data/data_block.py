@@ -13,7 +13,7 @@ from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.column_block import MISSING_WORDS, Column, Scale, ScaleWord
-from prototorch.data.tables.table_source import TableOptions
+from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.text_source import TextFormat, TextInput, TextKind
 from prototorch.errors import DataError
 from prototorch.schema import Block, Choice, Ints, example, field

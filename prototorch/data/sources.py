@@ -12,6 +12,7 @@ from typing import cast
 import numpy as np
 
 from prototorch.base.index import Entry, Extension, entries
+from prototorch.data import tables
 from prototorch.data.array_conversion import datasets_from_arrays
 from prototorch.data.builtin_datasets import (
     DATASET_NAMES,
@@ -36,8 +37,7 @@ from prototorch.data.npz import is_npy, is_zip, read_npy, read_npz
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import expand_path, inflate_head, is_gzip, is_text, printable_path, read_head
 from prototorch.data.table_columns import TableColumns
-from prototorch.data.tables.table_files import table_kind
-from prototorch.data.tables.table_source import TableOptions, open_table
+from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.text_source import TextFormat, open_texts
 from prototorch.errors import DataError, did_you_mean
 
@@ -266,7 +266,7 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
         if recognise(head[:16]):
             names = [str(label) for label in options.labels]
             return dict(datasets_from_arrays(read(path), printable_path(path), names, options.classes))
-    kind = table_kind(path)
+    kind = tables.table_kind(path)
     if kind is None and (is_gzip(head) or b"\0" in head):
         kinds = ", ".join(kind for kind, _, _ in _array_formats())
         raise DataError(
@@ -277,7 +277,7 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
         images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
         return _with_targets({"train": images}, options)
     labels, features = list(options.labels) or [-1], list(options.features)
-    return {"train": open_table(path, labels, features, options.classes, options.groups, options.table)}
+    return {"train": tables.open_table(path, labels, features, options.classes, options.groups, options.table)}
 
 
 def is_dataset_source(path: Path) -> bool:
@@ -295,7 +295,7 @@ def is_dataset_source(path: Path) -> bool:
 
 def is_table(path: Path) -> bool:
     """Whether a file holds arrays or a table, not an image."""
-    return is_array_file(path) or (table_kind(path) is not None and path.suffix.lower() not in IMAGE_SUFFIXES)
+    return is_array_file(path) or (tables.table_kind(path) is not None and path.suffix.lower() not in IMAGE_SUFFIXES)
 
 
 def is_array_file(path: Path) -> bool:

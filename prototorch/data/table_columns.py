@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prototorch.data.tables.table_encoding import TableEncoding
+if TYPE_CHECKING:
+    from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableColumns"]
 
@@ -74,8 +75,11 @@ class TableColumns:
             if not isinstance(names, Mapping) or len(names) > MAX_COLUMNS:
                 raise ValueError("inputs and outputs must be mappings of names to lists of names")
             groups.append({str(n): _read_names(columns, kind) for n, columns in names.items()})
-        encoding = TableEncoding.from_json(value.get("encoding")) if value["format"] == 3 else None
-        return TableColumns(features, labels, groups[0], groups[1], encoding)
+        if value["format"] == 2:
+            return TableColumns(features, labels, groups[0], groups[1])
+        from prototorch.data.tables.table_encoding import TableEncoding  # of few models: it is not read with the others
+
+        return TableColumns(features, labels, groups[0], groups[1], TableEncoding.from_json(value.get("encoding")))
 
 
 def _read_names(names: object, kind: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.tables.table_dataset import EncodedTable, TableDataset
 from prototorch.data.tables.table_encoding import TableEncoding
-from prototorch.data.tables.table_source import TableOptions
+from prototorch.data.tables.table_options import TableOptions
 from prototorch.errors import DataError, UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -13,46 +12,21 @@ from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.label_words import encode_labels
 from prototorch.data.table_columns import TableColumns
-from prototorch.data.tables.column_block import Column, Scale, find_statement
+from prototorch.data.tables.column_block import Column, find_statement
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.data.tables.table_dataset import EncodedTable, TableDataset, TableTargets
-from prototorch.data.tables.table_encoding import TableEncoding, list_names
+from prototorch.data.tables.table_encoding import list_names
 from prototorch.data.tables.table_files import read_table_file, table_kind
+from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.tables.typed_values import TypedValues, ValueType, guess_type, parse_values, to_words
 from prototorch.errors import DataError, DataWarning, did_you_mean, warn_user
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
 
-__all__ = ["TableOptions", "open_raw_table", "open_table"]
+__all__ = ["open_raw_table", "open_table"]
 
 MAX_GUESSED = 100  # different texts of a column that is taken for categories without a statement
 MIN_REPEATED = 20  # rows from which on categories must repeat
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """How tables are read by type.
-
-    Attributes:
-        statements: the ``column`` blocks; missing, scale: what counts for columns that do not say it.
-        encoding: what an earlier training has learned, which is settings; None: nothing, or it is learned anew.
-        learns: whether the table is for a training, which learns the encoding where there is none.
-        needs_targets: whether a table without the target columns is an error.
-        outputs: the number of outputs that are learned.
-    """
-
-    statements: tuple[Column, ...] = ()
-    missing: str | None = None
-    scale: Scale = "auto"
-    encoding: TableEncoding | None = None
-    learns: bool = False
-    needs_targets: bool = True
-    outputs: int = 1
-
-    @property
-    def is_declared(self) -> bool:
-        """Whether a table is read by type whatever its values are."""
-        return self.encoding is not None or bool(self.statements) or self.missing is not None or self.scale != "auto"
 
 
 def open_table(

@@ -1,0 +1,39 @@
+"""How a data block says that tables are read by type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prototorch.data.tables.column_block import Column, Scale
+
+if TYPE_CHECKING:
+    from prototorch.data.tables.table_encoding import TableEncoding
+
+__all__ = ["TableOptions"]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are read by type.
+
+    Attributes:
+        statements: the ``column`` blocks; missing, scale: what counts for columns that do not say it.
+        encoding: what an earlier training has learned, which is settings; None: nothing, or it is learned anew.
+        learns: whether the table is for a training, which learns the encoding where there is none.
+        needs_targets: whether a table without the target columns is an error.
+        outputs: the number of outputs that are learned.
+    """
+
+    statements: tuple[Column, ...] = ()
+    missing: str | None = None
+    scale: Scale = "auto"
+    encoding: TableEncoding | None = None
+    learns: bool = False
+    needs_targets: bool = True
+    outputs: int = 1
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether a table is read by type whatever its values are."""
+        return self.encoding is not None or bool(self.statements) or self.missing is not None or self.scale != "auto"
