@@ -9,7 +9,14 @@ from typing import Any
 from prototorch.base.public_names import PublicNames
 
 _NAMES = PublicNames(
-    __name__, {"columns": "Columns", "samples": "open_samples", "source": "DataSource FitSources open_fit_data"}
+    __name__,
+    {
+        "columns": "Columns",
+        "frame_tables": "open_frame",
+        "samples": "open_samples",
+        "source": "DataSource FitSources open_fit_data",
+        "tables": "encode_rows encode_table learn_table reads_types table_options",
+    },
 )
 __all__ = _NAMES.names()
 

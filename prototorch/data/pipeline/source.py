@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from typing import Any
 
+from prototorch.data import pipeline
 from prototorch.data.array_conversion import as_dataset, is_stream
 from prototorch.data.data_block import Data
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.frames import FrameReader, is_frame, match_columns, read_frames
 from prototorch.data.pipeline.column_match import Feeding
 from prototorch.data.pipeline.columns import Columns
-from prototorch.data.pipeline.frame_tables import open_frame
 from prototorch.data.pipeline.signature import ModelSignature, TargetSpec
-from prototorch.data.pipeline.tables import encode_rows, encode_table, learn_table, reads_types, table_options
 from prototorch.data.read_limits import ReadLimits
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table
@@ -70,7 +69,7 @@ class DataSource:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
             columns = _open_data(x, signature, learn=learn)
-            return columns if learn else encode_table(columns)
+            return columns if learn else pipeline.encode_table(columns)
         if isinstance(x, Dataset):
             return Columns(signature, x)
         if _gives_samples(x):
@@ -83,18 +82,18 @@ class DataSource:
             frames = FrameReader(replace(signature, outputs=tuple(targets)))
             stream = BatchStream(x, signature.inputs, targets, steps=self.steps, seed=signature.seed, frames=frames)
             return Columns(signature, stream.peek(), Feeding(stream=stream))
-        table = open_frame(x, self.y, self.sample_weight, signature, learn)
+        table = pipeline.open_frame(x, self.y, self.sample_weight, signature, learn)
         if table is not None:
             columns = Columns(signature, table)
-            return columns if learn else encode_table(columns)
+            return columns if learn else pipeline.encode_table(columns)
         return Columns(signature, self.arrays(signature, learn))
 
     def arrays(self, signature: ModelSignature, learn: bool = False) -> ArrayDataset:
         """Arrays in memory as a data set with the model's names. A target has the name of the column that its loss
         names, else of its output; an output whose target is an input has none. learn: as for `columns`."""
-        rows = open_frame(self.x, self.y, self.sample_weight, signature)
+        rows = pipeline.open_frame(self.x, self.y, self.sample_weight, signature)
         if rows is not None:
-            return encode_rows(rows, signature)
+            return pipeline.encode_rows(rows, signature)
         names = tuple(signature.inputs)
         x, y, table = read_frames(self.x, self.y, signature)
         if signature.text_names:
@@ -111,7 +110,7 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     shape, cover, block = signature.image_shape, signature.cover_size, data
     with located(find_span(block, "source")):
         data, groups = _by_names(data, signature, limits)
-    table = None if signature.text_names else table_options(data, signature, learn)
+    table = None if signature.text_names else pipeline.table_options(data, signature, learn)
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
@@ -128,7 +127,7 @@ def _by_names(data: Data, signature: ModelSignature, limits: ReadLimits | None) 
     Raises as `find_source` and `match_columns`.
     """
     table = signature.table
-    if reads_types(data, signature):
+    if pipeline.reads_types(data, signature):
         return data if data.label or not table.labels else data.replace(label=list(table.labels)), None
     are_several = max(len(signature.inputs), len(signature.outputs)) > 1 and not (data.pairs or signature.text_names)
     if data.features or not (are_several or (table.features and not data.label)):
@@ -186,12 +185,12 @@ def open_fit_data(
         seed = signature.seed if is_declared else None  # arrays: the last samples, as in Keras
         with located(declared.split_span):
             training = training.split(declared.validation_split, seed)
-    training = learn_table(training)
+    training = pipeline.learn_table(training)
     signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
     if validation is not None:
         return training, validation.columns(signature)
     if declared_validation is not None:
-        return training, encode_table(_open_data(declared_validation, signature, signature.limits))
+        return training, pipeline.encode_table(_open_data(declared_validation, signature, signature.limits))
     return training, training.of_validation()
 
 
