@@ -99,6 +99,7 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.model.load",),
     ("prototorch.model.fit_preconditions", "prototorch.model.copying"),
     ("prototorch.model.diagnose", "prototorch.model.prediction", "prototorch.model.docs_pages"),
+    ("prototorch.model.prediction_table",),
     ("prototorch.model.generation",),
     ("prototorch.engine.harness",),
     ("prototorch.testing",),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from prototorch.data.tables.table_encoding import TableEncoding
+from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableColumns"]
 
@@ -77,8 +76,6 @@ class TableColumns:
             groups.append({str(n): _read_names(columns, kind) for n, columns in names.items()})
         if value["format"] == 2:
             return TableColumns(features, labels, groups[0], groups[1])
-        from prototorch.data.tables.table_encoding import TableEncoding  # of few models: it is not read with the others
-
         return TableColumns(features, labels, groups[0], groups[1], TableEncoding.from_json(value.get("encoding")))
 
 

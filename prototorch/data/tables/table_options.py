@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from prototorch.data.tables.column_block import Column, Scale
-
-if TYPE_CHECKING:
-    from prototorch.data.tables.table_encoding import TableEncoding
+from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableOptions"]
 
