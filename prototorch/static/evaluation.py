@@ -74,8 +74,8 @@ class StaticProgram:
 
 def _check_untrained(calls: Sequence[Call]) -> None:
     """Raises UsageError where a step would leave out what asks for a gradient: weights of modules are no variables."""
-    for call in calls:
-        for argument in tensors_in([call.args, call.options]) if isinstance(call, SymbolicCall) else ():
+    for call in (c for c in calls if isinstance(c, SymbolicCall)):
+        for argument in tensors_in([call.args, call.options]):
             if argument.requires_grad:
                 raise UsageError(
                     f"minimize: an argument of {call.name} is a tensor {list(argument.shape)} that requires a "
@@ -87,8 +87,8 @@ def _check_untrained(calls: Sequence[Call]) -> None:
 def _check_unchanged(program: StaticProgram, trace: TraceInterpreter) -> None:
     """Raises UsageError where a function has written to a tensor among its arguments."""
     changed = {id(c.tensor.storage) for c in trace.captured.values() if c.cell.base is None and c.cell.version}
-    for call in program.calls if changed else ():
-        for argument in tensors_in([call.args, call.options]) if isinstance(call, SymbolicCall) else ():
+    for call in (c for c in program.calls if changed and isinstance(c, SymbolicCall)):
+        for argument in tensors_in([call.args, call.options]):
             if id(program.constants.get(id(argument), argument).storage) in changed:
                 raise UsageError(
                     f"{call.name} would change a tensor {list(argument.shape)} that is given to it, and a graph "
