@@ -123,7 +123,7 @@ def test_labels_of_array_files_are_kept(shell, photos):
     ("args", "code", "message"),
     [
         (("--output", "pol"), 2, "'pol' matches no layer. Did you mean 'pool'?"),
-        (("--to", "features.txt"), 2, "must end in .h5, .hdf5, .npz or .npy"),
+        (("--to", "features.txt"), 2, "must end in .h5, .hdf5, .npz, .npy, .csv or .jsonl"),
         (("--output", "pool", "--output", "stem", "--to", "f.npy"), 2, "several outputs go into a .npz or .h5 file"),
         (("--to", "nowhere/f.h5"), 5, "nowhere"),
     ],
