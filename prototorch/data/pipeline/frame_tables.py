@@ -34,8 +34,9 @@ def open_frame(
     one input. y, sample_weight: as of `Model.fit`. learn: whether what the columns hold is learned, where no earlier
     training has. Raises DataError, UsageError for a `TypedTable` at a model that reads texts.
     """
+    if isinstance(x, np.ndarray):
+        return None  # it names no columns
     is_declared = isinstance(x, TypedTable)
-    block = x.block if isinstance(x, TypedTable) else _statements(signature)
     if is_declared and signature.text_names:
         raise UsageError("a TypedTable is read by type, and this model reads texts")
     if signature.text_names:
@@ -46,6 +47,7 @@ def open_frame(
         if is_declared:
             raise UsageError(f"TypedTable: expected a table with names of columns, got {type(x.values).__name__}")
         return None
+    block = x.block if isinstance(x, TypedTable) else _statements(signature)
     options = table_options(block, signature, learn)
     labels = _label_columns(block, names, signature) if y is None else ()
     if not options.is_declared and (not learn or _holds_numbers(table, names, labels)):
