@@ -29,7 +29,8 @@ class BatchFeeder:
     """Makes the inputs of plans from the columns of one data set, and finds the executor for each batch size.
 
     full_batch: the samples of most batches, where others may have fewer; a backend whose kernels are specialized for
-    one batch size gets these padded. 0: batches are never padded.
+    one batch size gets these padded. 0: batches are never padded. has_loader: whether a loader prepares batches while
+    steps run; without one, preprocessing is part of the step on the CPU as well.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class BatchFeeder:
         training: bool,
         class_weight: Mapping[int, float] | None = None,
         full_batch: int = 0,
+        has_loader: bool = True,
     ):
         self.plan_cache, self.data, self.preprocessor, self.training = plan_cache, data, preprocessor, training
         self._specs: dict[int, dict[str, Spec]] = {}
@@ -48,7 +50,7 @@ class BatchFeeder:
         self._input_targets = input_targets(plan_cache, data) if plan_cache.loss_terms else {}
         self._target_columns = {**data.target_columns, **self._input_targets}
         #: whether preprocessing is part of the step, on a device
-        self.preprocesses_on_device = self._can_preprocess_on_device()
+        self.preprocesses_on_device = self._can_preprocess_on_device(has_loader)
         can_pad = plan_cache.backend.is_shape_specialized and not self.preprocesses_on_device
         self.full_batch = full_batch if can_pad else 0
         #: whether batches may differ in the sizes that the net leaves open, as those of a stream may
@@ -68,9 +70,9 @@ class BatchFeeder:
             feeder._specs, feeder._executors = {shapes[0][0]: specs}, {}
         return feeder
 
-    def _can_preprocess_on_device(self) -> bool:
+    def _can_preprocess_on_device(self, has_loader: bool) -> bool:
         backend, preprocessor = self.plan_cache.backend, self.preprocessor
-        if not backend.preprocesses_in_step or not preprocessor.has_layers:
+        if (has_loader and not backend.preprocesses_in_step) or not preprocessor.has_layers:
             return False
         if self.data.input_columns[preprocessor.name] in self._target_columns.values():
             return False  # the target is the preprocessed input

@@ -51,7 +51,9 @@ class OnBatchRunner:
     def bind(self, phase: str, data: ArrayDataset, binding: BoundColumns) -> None:
         """Remember how batches like this one are bound, and forget the oldest binding where there are too many."""
         trainer, empty = self.trainer, binding.dataset.rebind(data.without_samples())
-        feeder = BatchFeeder(trainer.plan_cache, empty, trainer.preprocessor, phase == TRAIN)
+        feeder = BatchFeeder(
+            trainer.plan_cache, empty, trainer.preprocessor, phase == TRAIN, has_loader=phase != PREDICT
+        )
         if len(self._bindings) >= MAX_CACHED_BINDINGS:
             del self._bindings[next(iter(self._bindings))]
         self._bindings[_binding_key(phase, data)] = BatchBinding(empty, binding.targets, feeder)

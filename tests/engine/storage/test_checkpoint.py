@@ -62,7 +62,7 @@ def test_a_saved_model_needs_neither_text_nor_prototorch(saved):
         ({"arrays": {"weights/more/bias": np.zeros(3, "f4")}}, "1 not in the model: more/bias"),
         ({"drop": ["weights/out/bias"]}, "1 missing in the file: out/bias"),
         ({"kind": "letter"}, "not a saved model"),
-        ({"format": 2}, r"written by a newer prototorch \(format 2, this one reads 1\)"),
+        ({"format": 3}, r"written by a newer prototorch \(format 3, this one reads 2\)"),
         ({"format": "one"}, "invalid format version or text"),
         ({"model_text": 7}, "invalid format version or text"),
         ({"training": "{"}, "training state cannot be read"),
