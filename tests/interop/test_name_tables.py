@@ -45,6 +45,7 @@ TABLES = {
     "caffe/interop/formats/binary_weights.py": "Caffe's types with blobs",
     "caffe/label_range.py": "Caffe's types that read labels, and their message's fields",
     "caffe/text/upgrade_v1.py": "Caffe's own table of the names of its old version",
+    "graph/operator_layers.py": "the functions of a symbol and a number, which are layers with fields of the number",
     "layers/foreign_names.py": "names that are no layer's, and what to write",
     "text/case_conversion.py": "spellings in which capitals are no beginning of a word",
 }
