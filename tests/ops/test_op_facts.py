@@ -27,6 +27,7 @@ OTHER_MEANINGS = {
     "graph/operator_layers.py": set(OPS),  # PyTorch's functions, and the layers for them
     "graph/symbolic_operators.py": set(OPS),  # likewise
     "cuda/": {"is_finite"},  # the kernel that checks the loss
+    "eager/value_bounds.py": {"bounded_values"},  # the function of tensors that records it
     "eager/printing.py": {"full"},  # a profile of set_printoptions
     "graph/plan_printer.py": {"fused"},  # a key of the report's JSON
     "train/": {"sum"},  # the name of a metric's state, which saved files contain
