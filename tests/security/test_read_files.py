@@ -179,7 +179,7 @@ SECRETS = {
 }
 FIELDS = (
     "", 'label: "hunter"', 'label: "hunter2-toke"', 'features: ["API_KEY"]', "label: 1", 'classes: ["hunter2", "b"]',
-    'label: 0  classes: ["hunter2-toke", "b"]',
+    'label: 0  classes: ["hunter2-toke", "b"]', 'missing: mean  scale: standard', 'column { name: "hunter2-toke" }',
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.label_words import encode_labels
+from prototorch.data.safe_io import printable_path
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.column_block import Column, find_statement
 from prototorch.data.tables.raw_table import RawTable
@@ -25,6 +27,8 @@ from prototorch.text.diagnostics import located
 
 __all__ = ["open_raw_table", "open_table"]
 
+#: what the name of a text file that is read by type ends in: messages name its columns, and others may hold anything
+_SUFFIXES = (".csv", ".tsv", ".tab")
 MAX_GUESSED = 100  # different texts of a column that is taken for categories without a statement
 MIN_REPEATED = 20  # rows from which on categories must repeat
 
@@ -44,6 +48,12 @@ def open_table(
     """
     options = options or TableOptions()
     is_csv = table_kind(path) in (None, "csv")
+    is_named = Path(str(path).lower().removesuffix(".gz")).suffix in _SUFFIXES
+    if options.is_declared and is_csv and not is_named:
+        raise DataError(
+            f"{printable_path(path)}: a text file is read by type where its name ends in {', '.join(_SUFFIXES)}, or in "
+            "one of them and .gz: give it such a name, or leave out what is said of its columns"
+        )
     if options.is_declared or not is_csv:
         raw = read_table_file(path, has_header=True)
         if options.is_declared or (options.learns and _holds_other_types(raw, labels, features)):
@@ -53,7 +63,7 @@ def open_table(
     try:
         return read_csv(path, label, classes, features, groups=groups)
     except DataError:
-        if not options.learns:
+        if not options.learns or not is_named:
             raise
         raw = read_table_file(path, has_header=any(isinstance(c, str) for c in (*labels, *features)))
         if not _holds_other_types(raw, labels, features):
