@@ -31,6 +31,12 @@ class LayerNormalization(AffineNormLayer):
         example("LayerNormalization { axis: 1  center: false }", inputs=[(4, 2, 2)]),
     ]
 
+    def check(self) -> None:
+        """There is no mean over no axis."""
+        super().check()
+        if not self.axis:
+            self.refuse("axis names one axis or several, such as -1", "axis")
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         over = tuple(sorted({self.canonical_axis(ctx, x, a) for a in self.axis}))
         shape = tuple(x.shape[a] for a in over)

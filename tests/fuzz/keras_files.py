@@ -12,7 +12,7 @@ import random
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -345,9 +345,43 @@ def _reference(path: Path) -> Sequence[np.ndarray]:
         bias = re.search(r"expects shape \(2, (\d+)\)\. Received saved weight with shape \((\d+),\)", str(peer.error))
         if bias and 2 * int(bias[1]) == int(bias[2]):
             raise NoReferenceError("the bias of a CuDNNGRU, which Keras 2 reads")
+        for pattern, reason in _OTHER_VERSIONS.items():
+            if re.search(pattern, str(peer.error)):
+                raise NoReferenceError(reason)
+        name = re.search(r"Could not locate class '(\w+)'", str(peer.error))
+        if name and any(one.get("class_name") == name[1] and "module" not in one for one in _objects(_config(path))):
+            raise NoReferenceError("a class without a module, which Keras 2 takes")
         raise RefusalError(f"{type(peer.error).__name__}: {text[2] or text[0]}".replace("\n", " "))
     return peer.outputs
 
+
+def _config(path: Path) -> Any:
+    """The model's config in a file."""
+    if path.suffix == ".json":
+        return json.loads(path.read_text())
+    if path.suffix == ".keras":
+        with zipfile.ZipFile(path) as archive:
+            return json.loads(archive.read("config.json"))
+    import h5py
+
+    with h5py.File(path) as root:
+        return json.loads(root.attrs["model_config"])
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a value of JSON."""
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _objects(one)
+
+
+#: what Keras 3 on torch says of files that another version, or Keras on another backend, reads
+_OTHER_VERSIONS = {
+    r"cannot contain character `/`\. Received: name=\S*/": "a name with a slash, which Keras 2 takes",
+    r"only supported with the TensorFlow backend": "an argument for TensorFlow alone",
+    r"(?s)LayerNormalization\.call.*normalized_shape=": "Keras on torch normalizes over the last axes alone",
+}
 
 CONFIG = FuzzFormat("keras_config", ".json", _generate_config, _load, _run, _reference)
 KERAS = FuzzFormat("keras", ".keras", _generate_archive, _load, _run, _reference)

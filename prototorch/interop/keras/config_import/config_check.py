@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from prototorch.interop.counterparts.keras.row import class_of_name, keras_row, row_of_name
@@ -25,18 +26,22 @@ from prototorch.schema.neutral_arguments import neutral_arguments
 
 __all__ = [
     "check_arguments",
-    "check_built_shape",
+    "check_built_shapes",
     "check_call",
     "check_input",
+    "check_model",
     "check_operation",
+    "check_registered_name",
+    "is_dtype",
     "is_keras_module",
 ]
 
 _MODULES = re.compile(
-    r"(?:tensorflow\.)?(?:python\.)?(?:tf_keras|tf\.keras|keras)(?:\.src)?(?:\.(?:layers|models|engine|ops|legacy)(?:\.\w+)*)?"
+    r"(?:tensorflow\.)?(?:python\.)?(?:tf_keras|tf\.keras|keras)(?:\.src)?(?:\.(?:layers|models|engine|ops|legacy|initializers|regularizers|constraints)(?:\.\w+)*)?"
     r"|builtins"
 )
-_BOOLEANS = ("trainable", "sparse", "ragged", "unroll", "stateful", "optional")
+Shape = tuple[int | None, ...]
+_BOOLEANS = ("trainable", "sparse", "ragged", "unroll", "stateful", "optional", "synchronized")
 _INPUT_ARGUMENTS = {
     "name", "batch_shape", "batch_input_shape", "shape", "dtype", "input_dtype", "sparse", "ragged", "optional",
     "trainable", "create_by_config", "bounding_box_format",
@@ -46,7 +51,11 @@ _DATA_FORMATS = (None, "channels_last", "channels_first", "default")
 _OBJECT_ENDINGS = ("_initializer", "_regularizer", "_constraint")
 _OBJECT_ARGUMENTS = {"seed", "input_axes", "output_axes", "dtype"}
 #: element types and policies by name
-_DTYPE = re.compile(r"u?int(?:8|16|32|64)|b?float(?:8|16|32|64)|bool|string|mixed_b?float16|(?:int8|float8)_from_\w+")
+_DTYPE = re.compile(r"u?int(?:8|16|32|64)|b?float(?:8|16|32|64)|bool|string")
+_POLICY_NAME = re.compile(rf"(?:{_DTYPE.pattern})|mixed_b?float16|(?:int8|int4|float8|gptq|awq)\w*_from_\w+")
+_POLICY = re.compile(r"(?:\w+>)?(?:Float|Int8|Quantized|QuantizedFloat8)?(?:DType)?Policy(?:V1|Map)?")
+#: initializers of Keras that do not exist here; what they gave is in the weights
+_OTHER_INITIALIZERS = ("STFT",)
 #: what layers of older versions list without an effect on what they compute
 _OLD_ARGUMENTS = frozenset({"weights", "input_length", "batch_size", "activity_regularizer", "renorm", "arguments"})
 
@@ -58,16 +67,42 @@ def check_input(config: Mapping[str, Any], module: str) -> None:
         raise NotImportableError(
             f"is an input with {min(unknown)!r:.60}" if unknown else f"is of the module {module:.60}"
         )
+    if not isinstance(config.get("name"), str | None):
+        raise NotImportableError(f"is an input with the name {config['name']!r:.60}")
     for name in ("sparse", "ragged", "optional", "trainable"):
         _check_truth_value(name, config.get(name))
+    for name in ("dtype", "input_dtype"):
+        _check_dtype(config.get(name))
     for name in ("batch_shape", "batch_input_shape"):
         shape = config.get(name)
         if shape is not None and not (isinstance(shape, list) and len(list(_sizes(shape))) == len(shape) > 1):
             raise NotImportableError(f"{name}={shape!s:.60} is no shape of a batch")
 
 
-def check_call(names: Iterable[str], kind: str) -> None:
-    """Raise NotImportableError for a named argument of a layer's call that Keras' class does not take."""
+def check_model(kind: str, config: Any) -> None:
+    """Raise NotImportableError for the config of a model that Keras does not take."""
+    if not isinstance(config, dict):
+        return  # Keras 1 and 2 list the layers of a Sequential
+    name = config.get("name")
+    if not isinstance(name, str) and (name is not None or kind == "Sequential"):
+        raise NotImportableError(f"is a model whose name is {name!r:.60}")
+    _check_truth_value("trainable", config.get("trainable"))
+    _check_dtype(config.get("dtype"))
+
+
+def check_registered_name(registered_name: Any, kind: str, module: str) -> None:
+    """Raise NotImportableError for a class of Keras' own that is registered under another name, as none of them is."""
+    names = (kind, f"{module}.{kind}", f"{module}>{kind}")
+    if registered_name and is_keras_module(module) and registered_name not in names:
+        raise NotImportableError(f"is a class of Keras and has the registered_name {registered_name!r:.60}")
+
+
+def check_call(args: Iterable[Any], names: Iterable[str], kind: str) -> None:
+    """Raise NotImportableError for a call of a layer that Keras' class does not take: positional arguments other than
+    values, or named ones that it does not have."""
+    for value in _items(args):
+        if isinstance(value, str | int | float | dict):
+            raise NotImportableError(f"is called on {value!r:.60}, which is no value of a layer")
     row = row_of_name(kind)
     known_names = {*_CALL_ARGUMENTS, *MASK_ARGUMENTS, *(row.call_arguments if row is not None else ())}
     known_names |= set(row.call_fields) if row is not None else set()
@@ -85,6 +120,11 @@ def check_operation(config: Mapping[str, Any]) -> None:
 def _check_truth_value(name: str, value: Any) -> None:
     if value is not None and type(value) is not bool:
         raise NotImportableError(f"{name}={value!r:.60} is no truth value")
+
+
+def is_dtype(value: Any) -> bool:
+    """Whether the value is the name of an element type in Keras."""
+    return isinstance(value, str) and _DTYPE.fullmatch(value) is not None
 
 
 def is_keras_module(name: str) -> bool:
@@ -116,6 +156,15 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
             check_arguments(value["class_name"], inner)
 
 
+def _items(values: Iterable[Any]) -> Iterator[Any]:
+    """What is in lists of lists."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _items(value)
+        else:
+            yield value
+
+
 def _known_arguments(kind: str, cls: type[Layer]) -> set[str]:
     names = {*cls.specs(), *_OLD_ARGUMENTS, *IGNORED_ARGUMENTS, *READ_ELSEWHERE, *neutral_arguments(cls)}
     for row in (keras_row(cls), row_of_name(kind)):
@@ -129,11 +178,13 @@ def _check_dtype(value: Any) -> None:
         config = value.get("config")
         name = config.get("name", config.get("source_name")) if isinstance(config, dict) else None
         names = {"name", "source_name", "mode", "amax_history_length", "loss_scale"}
-        is_policy = "Policy" in str(value.get("class_name")) and is_keras_module(str(value.get("module", "keras")))
+        is_policy = _POLICY.fullmatch(str(value.get("class_name"))) and is_keras_module(
+            str(value.get("module", "keras"))
+        )
         if not is_policy or name is None or not isinstance(config, dict) or not config.keys() <= names:
             raise NotImportableError(f"dtype={value!s:.60} is no policy")
         value = name
-    if value is not None and (not isinstance(value, str) or _DTYPE.fullmatch(value) is None):
+    if value is not None and (not isinstance(value, str) or _POLICY_NAME.fullmatch(value) is None):
         raise NotImportableError(f"dtype={value!r:.60} is no element type")
 
 
@@ -145,6 +196,12 @@ def _check_object(name: str, value: Any) -> None:
     if isinstance(value, str):
         object_of(family, value)
         return
+    is_unlocated = isinstance(value, dict) and value.get("module", "") is None
+    if is_unlocated and value.get("class_name") in family.members():
+        raise NotImportableError(f"{name}={value!s:.60} has no module")
+    is_of_keras = isinstance(value, dict) and is_keras_module(str(value.get("module")))
+    if is_of_keras and value.get("class_name") not in _OTHER_INITIALIZERS:
+        object_of(family, {**value, "config": {}})  # a class of Keras' own
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
         raise NotImportableError(f"{name}={value!s:.60} is no class with arguments")
     arguments = value.get("config")
@@ -158,28 +215,66 @@ def _check_object(name: str, value: Any) -> None:
         raise NotImportableError(f"{name}: {value['class_name']} of Keras has no argument {min(unknown)!r:.60}")
 
 
-def check_built_shape(
-    build_config: Any, shapes: Sequence[tuple[int | None, ...]], has_weights: bool, channel_axis: int = -1
+def check_built_shapes(
+    kind: str,
+    config: Mapping[str, Any],
+    build_config: Any,
+    shapes: Sequence[Shape],
+    named_shapes: Mapping[str, Sequence[Shape]],
 ) -> None:
-    """Raise NotImportableError where a layer was built for another shape than those of the values that it reads.
+    """Raise NotImportableError where a layer, or the layer in a wrapper, was built for another shape than those of the
+    values that it reads.
 
-    shapes: of the values in Keras' order of axes, without the batch; None for an open size. channel_axis: of the axis
-    (the batch is 0) on which the shapes of the layer's weights depend, if it has some.
+    shapes: of the values in Keras' order of axes, without the batch; None for an open size. named_shapes: of those that
+    are named arguments of the call.
     """
-    if build_config is None:
-        return
-    if not isinstance(build_config, dict):
-        raise NotImportableError(f"build_config={build_config!s:.60} is no object")
-    if has_weights and not build_config.keys() & {"input_shape", "shapes_dict"}:
-        raise NotImportableError(f"build_config={build_config!s:.60} tells no shape")
-    if "input_shape" not in build_config:
-        return
-    built = build_config["input_shape"]
-    built_shapes = [built] if len(shapes) == 1 or not isinstance(built, list) else built
-    for one, shape in zip(built_shapes, shapes, strict=False):
-        is_known = not has_weights or not isinstance(one, list) or None in shape or one[channel_axis:][:1] != [None]
-        if not is_known or not _fits(one, shape):
-            raise NotImportableError(f"was built for the shape {one!s:.60} and reads {[None, *shape]!s:.60}")
+    cls = class_of_name(kind)
+    has_weights = cls is not None and any("initializer" in name for name in cls.specs())
+    if build_config is not None:
+        if not isinstance(build_config, dict):
+            raise NotImportableError(f"build_config={build_config!s:.60} is no object")
+        if has_weights and not build_config.keys() & {"input_shape", "shapes_dict"}:
+            raise NotImportableError(f"build_config={build_config!s:.60} tells no shape")
+        channel_axis = 1 if config.get("data_format") == "channels_first" else -1
+        high = None if cls is None else cls.input_range()[1]
+        for built, shape in _built_shapes(build_config, shapes, named_shapes, high):
+            is_known = not has_weights or not isinstance(built, list) or built[channel_axis:][:1] != [None]
+            if not is_known or not _fits(built, shape):
+                raise NotImportableError(f"was built for the shape {built!s:.60} and reads {[None, *shape]!s:.60}")
+    inner_shapes = [shape[1:] for shape in shapes] if kind == "TimeDistributed" else shapes
+    for name in ("layer", "backward_layer"):
+        inner = config.get(name)
+        if isinstance(inner, dict):
+            check_built_shapes(inner["class_name"], inner["config"], inner.get("build_config"), inner_shapes, {})
+
+
+def _built_shapes(
+    build_config: Mapping[str, Any],
+    shapes: Sequence[Shape],
+    named_shapes: Mapping[str, Sequence[Shape]],
+    max_count: int | None,
+) -> Iterator[tuple[Any, Shape]]:
+    """What a layer was built for, each beside the shape that it reads. max_count: of the values of its class."""
+    if "input_shape" in build_config:
+        built = _shapes_in(build_config["input_shape"])
+        if max_count is not None and len(built) > max_count:
+            raise NotImportableError(f"was built for {len(built)} values; it reads {max_count} at most")
+        yield from zip(built, shapes, strict=False)
+    elif "shapes_dict" in build_config:
+        if not isinstance(build_config["shapes_dict"], dict):
+            raise NotImportableError(f"build_config={build_config!s:.60} tells no shapes")
+        others = iter(shapes[: len(shapes) - sum(map(len, named_shapes.values()))])
+        for name, built in build_config["shapes_dict"].items():
+            values = named_shapes.get(name.removesuffix("_shape")) or [*islice(others, 1)]
+            if not name.endswith("_shape") or (not values and built is not None):
+                raise NotImportableError(f"was built for {name}={built!s:.60}, which it does not read")
+            yield from zip(_shapes_in(built), values, strict=False)
+
+
+def _shapes_in(built: Any) -> list[Any]:
+    """The shapes of several values, or that of one."""
+    is_list_of_shapes = isinstance(built, list) and any(isinstance(one, list) for one in built)
+    return built if is_list_of_shapes else [built]
 
 
 def _fits(built: Any, shape: tuple[int | None, ...]) -> bool:

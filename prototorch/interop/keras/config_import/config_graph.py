@@ -5,12 +5,12 @@ Reads the configs of Sequential and functional models of Keras 1, 2 and 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.errors import ModelFileError
-from prototorch.interop.keras.config_import.config_check import check_input
+from prototorch.interop.keras.config_import.config_check import check_input, check_model, check_registered_name
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.config_references import (
     CallReference,
@@ -124,8 +124,11 @@ class _Reader:
         """Add the calls of a model that reads `values_read` (None: it is the whole model); its outputs."""
         if depth > MAX_MODEL_DEPTH:
             self.fail(f"its config has models more than {MAX_MODEL_DEPTH} deep inside each other")
+        if "config" in node and "class_name" not in node:
+            self.fail("its config is not that of a model of Keras: it has no class_name")
         inner = node.get("config", node)
         kind = node.get("class_name", "Sequential" if isinstance(inner, list) else None)
+        self.check_registered_name(node)
         if kind is None:
             kind = "Functional" if isinstance(inner, dict) and "input_layers" in inner else "Sequential"
         if isinstance(inner, list) or kind == "Sequential" or (isinstance(inner, dict) and "input_layers" not in inner):
@@ -135,7 +138,9 @@ class _Reader:
                     "not tell what it computes; rebuild it from Keras' layers as a functional model and save that, or "
                     "load its weights into a text (--model TEXT)"
                 )
+            self.check(node, lambda: check_model("Sequential", inner))
             return self.sequential(inner, node, prefix, values_read, depth)
+        self.check(node, lambda: check_model("Functional", inner))
         return self.functional(inner, prefix, values_read, depth)
 
     def sequential(
@@ -256,8 +261,17 @@ class _Reader:
     # ------------------------------------------------------------------ parts
 
     def check_input(self, entry: Mapping[str, Any]) -> None:
+        self.check(entry, lambda: check_input(entry["config"], str(entry.get("module") or "")))
+        self.check_registered_name(entry)
+
+    def check_registered_name(self, entry: Mapping[str, Any]) -> None:
+        kind, module = str(entry.get("class_name")), str(entry.get("module"))
+        self.check(entry, lambda: check_registered_name(entry.get("registered_name"), kind, module))
+
+    def check(self, entry: Mapping[str, Any], check: Callable[[], None]) -> None:
+        """Make a check of the config of a layer or a model."""
         try:
-            check_input(entry["config"], str(entry.get("module") or ""))
+            check()
         except NotImportableError as reason:
             self.fail(f"{_display(_name(entry))} {reason}")
 
@@ -284,6 +298,7 @@ class _Reader:
             raise ModelFileError(
                 f"{self.where}: the layer {_display(_name(entry))} has the config {str(config)[:60]}, no object"
             )
+        self.check_registered_name(entry)
         number = len(self.calls)
         registered = entry.get("registered_name")
         module = str(entry.get("module") or (">" in str(registered or "") and registered) or "")

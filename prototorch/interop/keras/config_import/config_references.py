@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from prototorch.interop.keras.config_import.config_check import is_dtype
+
 __all__ = ["CallReference", "call_arguments", "references_in", "replace_references", "tensor_references"]
 
 
@@ -87,7 +89,7 @@ def _mark(value: Any) -> Any:
     if _is_tensor(value):
         tensor = value["config"]
         is_shape = isinstance(tensor["shape"], list) and all(type(n) in (int, type(None)) for n in tensor["shape"])
-        if not is_shape or not isinstance(tensor["dtype"], str):
+        if not is_shape or not is_dtype(tensor["dtype"]):
             raise ValueError(f"a tensor {str(tensor)[:60]}")
         name, call, output = tensor["keras_history"]
         return CallReference((str(name), int(call), int(output)))

@@ -17,7 +17,7 @@ from prototorch.interop.keras.config_import.axis_orders import OrderedNetBuilder
 from prototorch.interop.keras.config_import.compile_import import compile_section
 from prototorch.interop.keras.config_import.config_check import (
     check_arguments,
-    check_built_shape,
+    check_built_shapes,
     check_call,
     check_operation,
     is_keras_module,
@@ -123,7 +123,7 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
             if is_operation(call.module):
                 check_operation(call.config)
             else:
-                _check_layer(call, [values[output].their_shape for output in call.inputs()], is_open)
+                _check_layer(call, [_known_shape(output, values, graph, is_open) for output in call.inputs()])
             site = KerasLayerImport(
                 builder,
                 call,
@@ -160,15 +160,27 @@ def _build(graph: ConfigGraph, file: WeightFile | None, where: str) -> tuple[Ord
     return builder, outputs
 
 
-def _check_layer(call: KerasLayerCall, shapes: Sequence[tuple[int, ...]], is_open: bool) -> None:
-    """Raise NotImportableError for a call that Keras would not take. is_open: whether the shapes are not known."""
+def _known_shape(
+    output: CallOutput, values: Mapping[CallOutput, OrderedValue], graph: ConfigGraph, is_open: bool
+) -> tuple[int | None, ...]:
+    """The shape of a value in Keras' order of axes, None for an open size. is_open: whether an input has such a size:
+    then those of the values that follow from it are not known."""
+    if output.call < 0:
+        return graph.inputs[-output.call - 1][1]
+    shape = values[output].their_shape
+    return (None,) * len(shape) if is_open else shape
+
+
+def _check_layer(call: KerasLayerCall, shapes: Sequence[tuple[int | None, ...]]) -> None:
+    """Raise NotImportableError for a call that Keras would not take."""
     check_arguments(call.kind, call.config)
-    check_call(call.kwargs, call.kind)
-    cls = class_of_name(call.kind)
-    has_weights = cls is not None and any("initializer" in name for name in cls.specs())
-    axis = 1 if call.config.get("data_format") == "channels_first" else -1
-    known_shapes = [(None,) * len(shape) if is_open else shape for shape in shapes]
-    check_built_shape(call.build_config, known_shapes, has_weights, axis)
+    check_call(call.args, call.kwargs, call.kind)
+    count = len(replace(call, kwargs={}).inputs())  # of the positional ones, which come first
+    rest = iter(shapes[count:])
+    named_shapes = {
+        k: [next(rest) for _ in replace(call, args=(v,), kwargs={}).inputs()] for k, v in call.kwargs.items()
+    }
+    check_built_shapes(call.kind, call.config, call.build_config, shapes, named_shapes)
 
 
 def _display(paths: list[str]) -> str:
