@@ -64,6 +64,8 @@ class OrderedValue:
     def axis(self, theirs: int) -> int:
         """Our axis (the batch is 0) for one of Keras' (the batch is 0; -1 is the last)."""
         axis = theirs if theirs < 0 else theirs - 1
+        if theirs == 0 or theirs == -self.rank - 1:
+            raise NotImportableError(f"the axis {theirs} is that of the batch")
         if not -self.rank <= axis < self.rank:
             raise NotImportableError(f"the axis {theirs} of a value of {self.rank + 1} axes")
         return 1 + self.order.index(axis % self.rank)

@@ -28,10 +28,11 @@ __all__ = [
     "check_arguments",
     "check_built_shapes",
     "check_call",
+    "check_class",
     "check_input",
     "check_model",
+    "check_model_call",
     "check_operation",
-    "check_registered_name",
     "is_dtype",
     "is_keras_module",
 ]
@@ -90,11 +91,23 @@ def check_model(kind: str, config: Any) -> None:
     _check_dtype(config.get("dtype"))
 
 
-def check_registered_name(registered_name: Any, kind: str, module: str) -> None:
-    """Raise NotImportableError for a class of Keras' own that is registered under another name, as none of them is."""
-    names = (kind, f"{module}.{kind}", f"{module}>{kind}")
-    if registered_name and is_keras_module(module) and registered_name not in names:
+def check_class(declaration: Mapping[str, Any], takes_other_modules: bool = False) -> None:
+    """Raise NotImportableError for a class of Keras' own that is registered under another name, as none of them is, and
+    for a class of no module, or of another's."""
+    kind, module = str(declaration.get("class_name")), declaration.get("module", "")
+    registered_name = declaration.get("registered_name")
+    is_known = module == "" or is_keras_module(str(module)) or (takes_other_modules and module)
+    if not registered_name and not is_known:
+        raise NotImportableError(f"is {kind:.60} of the module {module!r:.60}, which is none of Keras'")
+    if registered_name and is_keras_module(str(module)) and registered_name != kind:
         raise NotImportableError(f"is a class of Keras and has the registered_name {registered_name!r:.60}")
+
+
+def check_model_call(names: Iterable[str]) -> None:
+    """Raise NotImportableError for a named argument that a call of a model does not take."""
+    unknown = set(names) - {"training", "inputs", *MASK_ARGUMENTS}
+    if unknown:
+        raise NotImportableError(f"is called with {min(unknown)!r:.60}, which a model does not take")
 
 
 def check_call(args: Iterable[Any], names: Iterable[str], kind: str) -> None:
@@ -145,6 +158,8 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
             raise NotImportableError(f"name={value!r:.60} is no text")
         if name == "dtype":
             _check_dtype(value)
+        if name == "seed":
+            _check_seed(value)
         if name == "data_format" and value not in _DATA_FORMATS:
             raise NotImportableError(f"data_format={value!r:.60} is neither channels_last nor channels_first")
         if name.endswith(_OBJECT_ENDINGS):
@@ -153,6 +168,7 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
             inner = value.get("config")
             if not isinstance(value.get("class_name"), str) or not isinstance(inner, dict):
                 raise NotImportableError(f"{name}={value!s:.60} is no layer")
+            check_class(value)
             check_arguments(value["class_name"], inner)
 
 
@@ -171,6 +187,12 @@ def _known_arguments(kind: str, cls: type[Layer]) -> set[str]:
         if row is not None:
             names |= {*row.old_arguments, *row.left_out, *row.fields, *row.call_fields}
     return names | {f"kernel_{name[10:]}" for name in names if name.startswith("depthwise_")}
+
+
+def _check_seed(value: Any) -> None:
+    is_generator = isinstance(value, dict) and value.get("class_name") == "SeedGenerator"
+    if not is_generator and not isinstance(value, int | float | None):
+        raise NotImportableError(f"seed={value!r:.60} is no seed")
 
 
 def _check_dtype(value: Any) -> None:
@@ -207,6 +229,8 @@ def _check_object(name: str, value: Any) -> None:
     arguments = value.get("config")
     if not isinstance(arguments, dict | None) and plain_name(value) is None:
         raise NotImportableError(f"{name}: {value['class_name'][:40]} has the arguments {arguments!s:.60}")
+    if isinstance(arguments, dict):
+        _check_seed(arguments.get("seed"))
     cls = family.members().get(value["class_name"])
     unknown = (
         set(arguments) - {*cls.specs(), *_OBJECT_ARGUMENTS} if cls is not None and isinstance(arguments, dict) else ()

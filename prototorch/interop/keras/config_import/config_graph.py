@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prototorch.errors import ModelFileError
-from prototorch.interop.keras.config_import.config_check import check_input, check_model, check_registered_name
+from prototorch.interop.keras.config_import.config_check import check_class, check_input, check_model, check_model_call
 from prototorch.interop.keras.config_import.config_fields import NotImportableError
 from prototorch.interop.keras.config_import.config_references import (
     CallReference,
@@ -128,7 +128,7 @@ class _Reader:
             self.fail("its config is not that of a model of Keras: it has no class_name")
         inner = node.get("config", node)
         kind = node.get("class_name", "Sequential" if isinstance(inner, list) else None)
-        self.check_registered_name(node)
+        self.check(node, lambda: check_class(node))
         if kind is None:
             kind = "Functional" if isinstance(inner, dict) and "input_layers" in inner else "Sequential"
         if isinstance(inner, list) or kind == "Sequential" or (isinstance(inner, dict) and "input_layers" not in inner):
@@ -148,6 +148,8 @@ class _Reader:
     ) -> list[CallOutput]:
         layers = inner if isinstance(inner, list) else inner["layers"]
         current = values_read
+        if not layers:
+            self.fail("the config lists no layers")
         for number, entry in enumerate(layers):
             kind, config = _text(entry["class_name"]), entry.get("config") or {}
             if kind == "InputLayer":
@@ -200,7 +202,9 @@ class _Reader:
             self.fail(
                 f"the model {prefix[:-1]!r} is called on {len(values_read)} values and has {len(references)} inputs"
             )
-        for number, (name, _, _) in enumerate(references):
+        for number, (name, *output) in enumerate(references):
+            if output != [0, 0]:
+                self.fail(f"the input {_display(name)} has no output {output}")
             entry = entries.get(name) or self.fail(f"the input {_display(name)} is not among its layers")
             if entry.kind != "InputLayer":
                 self.fail(f"the input {_display(name)} is a layer {entry.kind[:60]}")
@@ -252,6 +256,7 @@ class _Reader:
             args = tuple(replace_references(value, resolve) for value in args)
             kwargs = {k: replace_references(value, resolve) for k, value in kwargs.items()}
             if entry.kind in MODEL_CLASSES:
+                self.check(entry.declaration, lambda names=kwargs: check_model_call(names))
                 values_read = list(_outputs_in([list(args), kwargs]))
                 values[key] = self.model(entry.declaration, f"{prefix}{name}/", values_read, depth + 1)
             else:
@@ -262,11 +267,7 @@ class _Reader:
 
     def check_input(self, entry: Mapping[str, Any]) -> None:
         self.check(entry, lambda: check_input(entry["config"], str(entry.get("module") or "")))
-        self.check_registered_name(entry)
-
-    def check_registered_name(self, entry: Mapping[str, Any]) -> None:
-        kind, module = str(entry.get("class_name")), str(entry.get("module"))
-        self.check(entry, lambda: check_registered_name(entry.get("registered_name"), kind, module))
+        self.check(entry, lambda: check_class(entry))
 
     def check(self, entry: Mapping[str, Any], check: Callable[[], None]) -> None:
         """Make a check of the config of a layer or a model."""
@@ -298,7 +299,7 @@ class _Reader:
             raise ModelFileError(
                 f"{self.where}: the layer {_display(_name(entry))} has the config {str(config)[:60]}, no object"
             )
-        self.check_registered_name(entry)
+        self.check(entry, lambda: check_class(entry, takes_other_modules=True))
         number = len(self.calls)
         registered = entry.get("registered_name")
         module = str(entry.get("module") or (">" in str(registered or "") and registered) or "")
