@@ -162,6 +162,7 @@ ENTRIES = {
             'recurrent': (('ROWS', {'system': 'keras'}),),
             'regularization': (('ROWS', {'system': 'keras'}),),
             'shape': (('ROWS', {'system': 'keras'}),),
+            'shape_operations': (('ROWS', {'system': 'keras'}),),
         },
         'interop/counterparts/onnx': {
             'elementwise': (('ROWS', {'system': 'onnx'}),),
@@ -414,7 +415,7 @@ FILES = {
     'graph': ('__init__', 'allocation', 'batch_analysis', 'channel_axes', 'connect', 'cost', 'executable', 'function_tracing', 'graph_printer', 'in_place', 'input_spec', 'ir', 'layer_schema', 'liveness', 'memory_planner', 'mixed_precision', 'net', 'net_imports', 'net_reader', 'net_writer', 'operator_layers', 'pipeline', 'plan', 'plan_printer', 'probe', 'subnet', 'symbolic', 'symbolic_functions', 'symbolic_operators', 'text_upgrade', 'trace', 'verify', 'weight_spec'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'channel_order', 'element_types', 'imported_model', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'weight_statistics'),
-    'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'operations', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'weights'),
+    'interop/counterparts/keras': ('__init__', 'activation', 'attention', 'dense_conv', 'merge', 'normalization', 'not_in_keras', 'operations', 'pooling', 'preprocessing', 'programs', 'recurrent', 'regularization', 'row', 'shape', 'shape_operations', 'weights'),
     'interop/counterparts/onnx': ('__init__', 'elementwise', 'recurrent', 'row', 'windows'),
     'interop/counterparts/torch': ('__init__', 'attention', 'dense_conv', 'pooling_norm', 'recurrent', 'row', 'shapes'),
     'interop/importers': ('__init__', 'keras_file', 'model_format', 'onnx_file'),

@@ -53,5 +53,5 @@ def _takes_one_value(function: Any) -> bool:
 
 def _source_line(function: Any) -> str:
     """The file and line where a Python function is defined, in brackets."""
-    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
-    return "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
+    bytecode = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return "" if bytecode is None else f" ({bytecode.co_filename}, line {bytecode.co_firstlineno})"

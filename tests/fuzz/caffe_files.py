@@ -21,7 +21,8 @@ from tests.fuzz.own_files import changed_text
 
 __all__ = ["MODEL", "NET"]
 
-_TEXTS = ["""
+_TEXTS = [
+    """
 name: "images"
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 7 dim: 6 } } }
 layer { name: "conv" type: "Convolution" bottom: "data" top: "conv"
@@ -36,7 +37,8 @@ layer { name: "drop" type: "Dropout" bottom: "join" top: "join" dropout_param { 
 layer { name: "fc" type: "InnerProduct" bottom: "join" top: "fc" param { lr_mult: 1 } param { lr_mult: 2 }
   inner_product_param { num_output: 5 bias_term: true axis: 1 } }
 layer { name: "prob" type: "Softmax" bottom: "fc" top: "prob" softmax_param { axis: 1 } }
-""", """
+""",
+    """
 name: "vectors"
 layer { name: "a" type: "Input" top: "a" input_param { shape { dim: 3 dim: 8 } } }
 layer { name: "b" type: "Input" top: "b" input_param { shape { dim: 3 dim: 8 } } }
@@ -53,7 +55,8 @@ layer { name: "max" type: "Eltwise" bottom: "bnll" bottom: "tanh" bottom: "elu" 
   eltwise_param { operation: MAX } }
 layer { name: "step" type: "Threshold" bottom: "sum" top: "step" threshold_param { threshold: 0.2 } }
 layer { name: "flat" type: "Flatten" bottom: "max" top: "flat" flatten_param { axis: 0 end_axis: 1 } }
-"""]  # fmt: skip
+""",
+]
 _TYPES = ("ReLU", "ELU", "Sigmoid", "TanH", "AbsVal", "BNLL", "Power", "Softmax", "Flatten", "Dropout", "Eltwise",
           "Concat", "InnerProduct", "Pooling", "Convolution", "Split", "Threshold")  # fmt: skip
 _MORE_FIELDS = (
