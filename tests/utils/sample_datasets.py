@@ -56,7 +56,7 @@ class Slow(Squares):
     """A sample takes a while."""
 
     def __getitem__(self, index):
-        time.sleep(5 if index == 2 else 0)
+        time.sleep(600 if index == 2 else 0)
         return index
 
 

@@ -110,7 +110,7 @@ def test_an_epoch_that_is_left_ends_its_processes_at_once():
         break
     gc.collect()
     assert not children()
-    assert time.monotonic() - begin < 4  # a sample takes 5 seconds
+    assert time.monotonic() - begin < 300  # a sample takes 600 seconds
 
 
 @pytest.mark.parametrize("method", ["fork", None])
