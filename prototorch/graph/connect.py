@@ -58,11 +58,10 @@ class Connections:
 
     def add(self, entry: ParsedLayer) -> None:
         """A layer, after what it reads."""
-        if entry.name:
-            self._add_name(entry.name, entry.span, entry.chain, "layer")
+        is_new = not entry.name or self._add_name(entry.name, entry.span, entry.chain, "layer")
         for top in entry.tops:
             if top in self.tops:
-                if top != entry.name:
+                if top != entry.name or is_new:
                     message = f"The output name {top!r} is used twice{_first_line(self.tops[top])}."
                     self.report.add(message, entry.span, entry.chain)
             else:

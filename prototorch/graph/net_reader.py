@@ -17,7 +17,7 @@ from prototorch.schema import find_name_error, to_name
 from prototorch.schema.suggest import describe_foreign_name
 from prototorch.text.diagnostics import Report
 from prototorch.text.gc_pause import pause_gc
-from prototorch.text.name_resolution import string_values
+from prototorch.text.name_resolution import TOP_LEVEL_FIELDS, string_values
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar, to_python_value
 
@@ -32,7 +32,7 @@ _BLOCK_OF_FIELD = {
     **dict.fromkeys(("source", "dataset"), "fit { data"),
 }
 _EXAMPLE = "A model has an input and layers: input { shape: [4] }  Dense { units: 2 }"
-_TOP_LEVEL_FIELDS = ("name", "import", "data_format", "input", "output", "class_names", *LISTS, *SECTIONS)
+_TOP_LEVEL_NAMES = (*TOP_LEVEL_FIELDS, "input", *LISTS, *SECTIONS)
 _CAFFE_FIELDS = (
     "layer",
     "layers",
@@ -148,7 +148,7 @@ class _NetReader:
             hint = (
                 f" It belongs into {_BLOCK_OF_FIELD[f.name]} {{ }}."
                 if f.name in _BLOCK_OF_FIELD
-                else did_you_mean(f.name, _TOP_LEVEL_FIELDS)
+                else did_you_mean(f.name, _TOP_LEVEL_NAMES)
             )
             hint = hint or " Fields of a layer are written in its braces."
             message = f"There is no field {f.name!r} at the top level.{hint}"
@@ -244,7 +244,7 @@ class _NetReader:
                 return None
             hint = (
                 describe_foreign_name(family.foreign_meaning(f.name), family.names())
-                or did_you_mean(f.name, [*Layer.member_names(), *self.document.blocks, *_TOP_LEVEL_FIELDS])
+                or did_you_mean(f.name, [*Layer.member_names(), *self.document.blocks, *_TOP_LEVEL_NAMES])
                 or did_you_mean(f.name, family.names())
             )
             if not hint and not self.connections.strict:

@@ -1,5 +1,5 @@
-"""Where a name alone may stand: it is a layer or a block without fields only where layers stand; anywhere else it is a
-field without a value."""
+"""Where a name alone, and ``x = ...``, may stand: a name is a layer or a block without fields only where layers stand,
+and only there an output has a name; anywhere else it is a field without a value, or one with ``=`` for ``:``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text.diagnostics import Report
+from prototorch.text.lexer import EQUALS_SIGN
+from prototorch.text.name_resolution import TOP_LEVEL_FIELDS
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, CallBody, Field, If, InvalidValue, ListValue, Param, TypedBlock
+from prototorch.text.syntax_tree import (
+    Body,
+    CallBody,
+    Field,
+    If,
+    InvalidValue,
+    ListValue,
+    Param,
+    Scalar,
+    TypedBlock,
+    Word,
+)
 
 __all__ = ["explain_field_without_value", "refuse_bare_names"]
 
@@ -22,6 +35,9 @@ def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand:
     new_statements: list[Any] = []
     explained_line = 0  # the line of the last mistake: what follows on it belongs to it
     for number, s in enumerate(statements):
+        output = s.output if isinstance(s, Field) else None
+        if output is not None and (not layers_stand or output.text in TOP_LEVEL_FIELDS):
+            s = _read_as_field(s, output, report)
         is_bare = isinstance(s, Field) and isinstance(s.value, CallBody) and s.value.is_bare
         if is_bare and (not layers_stand or _has_fields_behind(s, statements[number + 1 : number + 2])):
             if explained_line != s.span.line:
@@ -33,6 +49,17 @@ def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand:
             new_statements.append(_check_statement(s, report, layers_stand))
     same = all(new is old for new, old in zip(new_statements, statements, strict=True))
     return statements if same else tuple(new_statements)
+
+
+def _read_as_field(s: Field, output: Word, report: Report) -> Field:
+    """Report ``activation = relu``, where a field stands; the field."""
+    at = output.span.source.text.find("=", output.span.end) if output.span is not None else 0
+    report.add(EQUALS_SIGN, output.span and Span(output.span.source, at, at + 1))
+    value: Any = TypedBlock(s.name, s.value, s.span, s.name_span)
+    if isinstance(s.value, CallBody) and s.value.is_bare:
+        is_truth = s.name in ("true", "false")
+        value = Scalar(s.name == "true", s.name_span, s.name) if is_truth else Word(s.name, s.name_span)
+    return Field(output.text, value, s.span, output.span)
 
 
 def explain_field_without_value(name: str) -> str:

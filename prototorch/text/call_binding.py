@@ -49,6 +49,10 @@ class CallBinder(ABC):
         """The output of that name that can be read here, for a message; None where there is none."""
 
     @abstractmethod
+    def output_to_come(self, word: CallWord) -> Span | None:
+        """Where ``=`` gives an output this name below the word; None where it does not."""
+
+    @abstractmethod
     def output_value(self, word: str, span: Span | None) -> Value:
         """The string that names that output in ``bottom``."""
 
@@ -186,7 +190,7 @@ class CallBinder(ABC):
         if isinstance(a.value, CallWord):
             output = self.describe_output(a.value.text)
             if output is None:
-                return False
+                return self._reads_below(a.value, schema, first)
             others = self._meanings(a.value.text, schema, first)
             if others:
                 self._report_ambiguous(a.value, [output, *others])
@@ -200,6 +204,16 @@ class CallBinder(ABC):
             schema.is_merging or self.describe_output(a.value.value) is not None
         )
         return is_name and (schema.is_merging or not schema.takes_strings(first))
+
+    def _reads_below(self, word: CallWord, schema: CallSchema | None, first: str) -> bool:
+        """Whether a word that has no other meaning names an output below it, which is reported."""
+        below = self.output_to_come(word) if not self._meanings(word.text, schema, first) else None
+        if below is not None:
+            message = (
+                f"{word.text!r} is defined below (line {below.line}); a layer reads only what is defined above it."
+            )
+            self.report_call(message, word.span)
+        return below is not None
 
     def _bottom(self, inputs: Sequence[CallArgument], is_complete: bool = True) -> list[Field]:
         if not is_complete:

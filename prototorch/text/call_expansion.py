@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from dataclasses import replace
 from typing import Any
 
 from prototorch.text.call_binding import CallBinder
@@ -10,7 +11,7 @@ from prototorch.text.call_schema import schema_at
 from prototorch.text.evaluator import render_value
 from prototorch.text.expansion_state import NET, ExpansionState, Names, Scope
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, CallBody, Field, InvalidValue, Scalar, TypedBlock, Value
+from prototorch.text.syntax_tree import Body, CallBody, CallWord, Field, InvalidValue, Scalar, TypedBlock, Value
 
 __all__ = ["CallInScope"]
 
@@ -37,7 +38,7 @@ class CallInScope(CallBinder):
         else:
             schema = schema_at((*self.scope.owner, statement.name))
             body = self.bind_class(statement.name, call, schema, statement.name_span)
-        return Field(statement.name, body, statement.span, statement.name_span, statement.trivia, statement.chain)
+        return replace(statement, value=body)
 
     def bind_typed(self, value: TypedBlock) -> TypedBlock:
         """``word(...)``, the value of a field, as ``word { ... }``; the scope is that of the field."""
@@ -63,6 +64,11 @@ class CallInScope(CallBinder):
         if self.scope.kind != NET or (full not in resolver.defined and full not in resolver.aliases):
             return None
         return f"the output {word!r}"
+
+    def output_to_come(self, word: CallWord) -> Span | None:
+        spans, at = self.state.output_spans.get(word.text, ()), word.span
+        below = [s for s in spans if at is not None and s.source is at.source and s.start > at.start]
+        return min(below, key=lambda s: s.start) if below and self.scope.kind == NET else None
 
     def output_value(self, word: str, span: Span | None) -> Value:
         return Scalar(word, span)

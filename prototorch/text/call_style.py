@@ -11,7 +11,8 @@ from typing import Any
 
 from prototorch.text import expressions as ex
 from prototorch.text.call_schema import CallSchema, Path, schema_at
-from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, TOP_LEVEL_FIELDS, string_values
+from prototorch.text.reader import is_name
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
@@ -97,18 +98,33 @@ class _Styler:
     def field(self, s: Field, context: _Context) -> Field:
         value = s.value
         if isinstance(value, Body):
+            s, value = self.name_output(s, value, context)
             if context.owner is None and s.name in TOP_LEVEL_BLOCKS - {"input", "Input"}:
                 owner: Path = (s.name,)
                 stand = None if s.name in _LISTS_OF_LAYERS else owner
                 return replace(s, value=self.body(value, _Context(context.variables, {}, stand, context.indent + 1)))
             new = self.block_field(s, value, context)
-            self.note_outputs(value, context)
+            self.note_outputs(s, value, context)
             return new
         owner = (*(context.owner or ()), s.name)
         return s if context.owner is None else replace(s, value=self.value(value, owner, context))
 
-    def note_outputs(self, body: Body, context: _Context) -> None:
+    def name_output(self, s: Field, body: Body, context: _Context) -> tuple[Field, Body]:
+        """A layer with its ``top`` written before it, and its body without it."""
+        tops = [f for f in body.fields if f.name == "top"]
+        if context.owner is not None or s.output is not None or len(tops) != 1 or tops[0].trivia is not None:
+            return s, body
+        name = tops[0].value.value if isinstance(tops[0].value, Scalar) else None
+        is_layer = s.name not in (*self.blocks, *TOP_LEVEL_BLOCKS) and schema_at((s.name,)) is not None
+        if not is_layer or not isinstance(name, str) or not is_name(name) or name in TOP_LEVEL_FIELDS:
+            return s, body
+        rest = replace(body, statements=tuple(f for f in body.statements if f is not tops[0]))
+        return replace(s, value=rest, output=Word(name)), rest
+
+    def note_outputs(self, s: Field, body: Body, context: _Context) -> None:
         if context.owner is None:
+            if s.output is not None:
+                context.outputs[s.output.text] = None
             for f in body.fields:
                 if f.name in ("name", "top"):
                     context.outputs.update(dict.fromkeys(string_values(f.value)))
@@ -186,7 +202,7 @@ class _Styler:
         words = [str(item.value) for item in items]
         first = names[0] if names else ""
         for word in words:
-            if word not in context.outputs or not word.isidentifier() or self.is_variable(word, context):
+            if word not in context.outputs or not is_name(word) or self.is_variable(word, context):
                 return None
             if schema is not None and first and schema.takes_word(first, word):
                 return None

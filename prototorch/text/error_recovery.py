@@ -9,7 +9,7 @@ from prototorch.text.lexer import Token
 _OPEN = {"LBRACE", "LSQUARE", "LPAR", "DOLLAR_LPAR"}
 _CLOSE = {"RBRACE", "RSQUARE", "RPAR"}
 _NAMES = {"NAME", "PARAM", "REPEAT", "IF", "BLOCK", "INCLUDE", "IN"}
-_AFTER_NAME = {"COLON", "LBRACE", "LESS"}
+_AFTER_NAME = {"COLON", "ASSIGN", "LBRACE", "LESS"}
 _KEYWORDS = {"PARAM", "REPEAT", "IF", "BLOCK", "INCLUDE"}
 
 
@@ -72,7 +72,7 @@ def _starts_statement(tokens: Sequence[Token], i: int) -> bool:
         return False
     before = tokens[i - 1].type if i else "RBRACE"
     after = tokens[i + 1].type if i + 1 < len(tokens) else ""
-    if before in ("COLON", "COMMA", "LPAR", "DOLLAR_LPAR", "LSQUARE", "IN", *_KEYWORDS):
+    if before in ("COLON", "ASSIGN", "COMMA", "LPAR", "DOLLAR_LPAR", "LSQUARE", "IN", *_KEYWORDS):
         return False
     if tokens[i].type != "IF" and (tokens[i].type in _KEYWORDS or after in _AFTER_NAME):
         return True

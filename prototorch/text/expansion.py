@@ -20,6 +20,7 @@ from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names,
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal, string_values
+from prototorch.text.output_names import NO_OUTPUT, add_top, check_output_name, name_block_output, output_spans
 from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
     Argument,
@@ -72,6 +73,7 @@ class _Expander(ValueExpander):
 
     def run(self, document: Document) -> list[Field]:
         self.blocks_to_come = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
+        self.output_spans = output_spans(document.statements)
         try:
             fields = self.expand_statements(document.statements, self.global_names, Scope(top=True))
         except ExpansionAborted:
@@ -113,22 +115,31 @@ class _Expander(ValueExpander):
     def expand_field(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> None:
         if isinstance(statement.value, CallBody):
             statement = CallInScope(self, names, scope).bind_statement(statement)
+        output = None if statement.output is None else check_output_name(self, statement.output, scope)
         value = statement.value
         if isinstance(value, Body):
             block = self.blocks.get(statement.name)
             if block is not None and block[0] < scope.visible:
-                fields.extend(self.expand_block_use(statement, block, names, scope))
+                new_fields = self.expand_block_use(statement, block, names, scope)
+                if output is not None:
+                    name_block_output(self, output, new_fields, scope)
+                fields.extend(new_fields)
                 return
             if block is not None or (statement.name in self.blocks_to_come and scope.kind == NET):
                 self.report_early_use(statement, block, scope)
                 return
             if scope.kind == NET and statement.name not in TOP_LEVEL_BLOCKS:
+                if output is not None:
+                    statement = add_top(self, statement, output, scope)
                 fields.append(self.expand_layer(statement, names, scope))
                 return
             if scope.kind == LAYER and statement.name == "branch":
                 inner = Scope(NET, scope.prefix, scope.visible, scope.chain)
                 fields.append(self.replace_value(statement, self.expand_body(value, names, inner), scope))
                 return
+        if output is not None:
+            self.report_skipped(NO_OUTPUT, output.span, scope)
+            statement = replace(statement, output=None)
         scoped = scope.kind == LAYER and statement.name in ("top", "bottom")
         inside = scope
         kind = type(value.items[0] if type(value) is ListValue and value.items else value)
@@ -147,22 +158,10 @@ class _Expander(ValueExpander):
         """Record the names of inputs; an output may name the use of a block."""
         if expanded.name in ("input", "Input") and isinstance(expanded.value, Body):
             names = [n for f in expanded.value.fields if f.name == "name" for n in string_values(f.value)]
-            self.name_resolver.defined.update(names or ["input"])
+            self.name_resolver.defined.update(dict.fromkeys(names or ["input"], expanded.name_span))
         if expanded.name == "output":
             return replace(expanded, value=self.name_resolver.resolve_strings(expanded.value, ""))
         return expanded
-
-    def report_early_use(self, statement: Field, block: tuple[int, BlockDef] | None, scope: Scope) -> None:
-        """Report a block that is used inside itself, or before its definition."""
-        if block is not None and block[0] == scope.visible:
-            message = f"The block {statement.name!r} uses itself."
-        else:
-            definition = block[1] if block is not None else self.blocks_to_come[statement.name]
-            where = definition.name_span.line if definition.name_span else 0
-            message = (
-                f"The block {statement.name!r} is defined only at line {where}; move its definition before its use."
-            )
-        self.report_skipped(message, statement.name_span, scope)
 
     def expand_layer(self, statement: Field, names: Names, scope: Scope) -> Field:
         """A layer of the net, with its full name and its resolved inputs."""

@@ -55,6 +55,7 @@ class ExpansionState:
         self.params: dict[str, Param] = {}
         self.blocks: dict[str, tuple[int, BlockDef]] = {}
         self.blocks_to_come: dict[str, BlockDef] = {}
+        self.output_spans: dict[str, list[Span]] = {}  # where `=` gives an output each name
         self.name_resolver = NameResolver()
         self.steps = 0
         self.layers = 0
@@ -71,6 +72,18 @@ class ExpansionState:
         """Report why a statement is left out."""
         self.complete = False
         self.report_error(message, span, scope)
+
+    def report_early_use(self, statement: Field, block: tuple[int, BlockDef] | None, scope: Scope) -> None:
+        """Report a block that is used inside itself, or before its definition."""
+        if block is not None and block[0] == scope.visible:
+            message = f"The block {statement.name!r} uses itself."
+        else:
+            definition = block[1] if block is not None else self.blocks_to_come[statement.name]
+            where = definition.name_span.line if definition.name_span else 0
+            message = (
+                f"The block {statement.name!r} is defined only at line {where}; move its definition before its use."
+            )
+        self.report_skipped(message, statement.name_span, scope)
 
     def abort(self, message: str, span: Span | None, scope: Scope) -> None:
         self.report_skipped(message, span, scope)

@@ -15,9 +15,14 @@ _HEAD = r"\A(?:\s|#[^\n]*\n)*"  # empty lines and comments before the first stat
 _BLOCKS = (
     "blocks have braces, a value follows ':', a string has quotes: Conv2D { filters: 20  padding: same  name: \"c1\" }"
 )
+#: assignments that name no output: to a call of an attribute, of a model, with keywords, of what a call gives
+_PYTHON_ASSIGNMENTS = (
+    r"[A-Za-z_]\w*\s*=\s*(?:(?:[A-Za-z_]\w*\.)++\w+\s*\(|(?:Sequential|Model)\s*\("
+    r"|[A-Za-z_]\w*+\s*\((?:[^\n]*?\w\s*=(?!=)|[^(){}]*+(?:\([^(){}]*+\)[^(){}]*+)*+\)\s*\())"
+)
 _PYTHON = (
     r"^[ \t]*(?P<at>from\s+[\w.]+\s+import\b|import\s+[A-Za-z_]|class\s+\w+\s*[(:]|def\s+\w+\s*\(|@\w+"
-    r"|\w+(?:\.\w+)+\s*\(|[A-Za-z_]\w*\s*=\s*[A-Za-z_][\w.]*\s*\(|(?:return|with|for)\s+\w+[^{}\n]*:?\s*$)"
+    r"|\w+(?:\.\w+)+\s*\(|ASSIGNMENTS|(?:return|with|for)\s+\w+[^{}\n]*:?\s*$)"
 )
 #: (what it is, the pattern of its first trace, what to write instead)
 _FORMATS = (
@@ -26,19 +31,32 @@ _FORMATS = (
     ("JSON", _HEAD + r'(?P<at>\[)\s*[\[{"]', _BLOCKS),
     ("Markdown", r"^(?P<at>```)", "take the lines between the fences only"),
     ("TOML", r"^(?P<at>\[\[?[A-Za-z_][\w. -]*\]\]?)[ \t]*(?:#.*)?\r?$", _BLOCKS),
-    ("Python", _PYTHON, _BLOCKS + "; `print(model.to_text())` writes the text of a model made in Python"),
+    (
+        "Python",
+        _PYTHON.replace("ASSIGNMENTS", _PYTHON_ASSIGNMENTS),
+        _BLOCKS + "; `print(model.to_text())` writes the text of a model made in Python",
+    ),
     ("YAML", r"^(?P<at>---)[ \t]*\r?$", _BLOCKS),
     ("YAML", r"^[ \t]*(?P<at>- +[A-Za-z_]\w*)[ \t]*(?::|\r?$)", _BLOCKS),
     ("YAML", r"^(?P<at>[A-Za-z_]\w*:)[ \t]*\r?\n[ \t]+[A-Za-z_]\w*:[ \t]", _BLOCKS),
 )
 _PATTERNS = [(name, re.compile(pattern, re.MULTILINE), hint) for name, pattern, hint in _FORMATS]
+_ANY_ASSIGNMENT = r"[A-Za-z_]\w*\s*=\s*[A-Za-z_][\w.]*\s*\("
+_PYTHON_BESIDE_CAFFE = re.compile(_PYTHON.replace("ASSIGNMENTS", _ANY_ASSIGNMENT), re.MULTILINE)
 _CALL = re.compile(r"^[ \t]*(?P<name>(?!(?:if|in|repeat)\b)[A-Za-z_]\w*)\([^\n]*", re.MULTILINE)
 
 
-def find_foreign_format(source: Source) -> Diagnostic | None:
-    """The error for a text in another language; None where it is not recognized as one."""
+def find_foreign_format(source: Source, is_protobuf: bool = False) -> Diagnostic | None:
+    """The error for a text in another language; None where it is not recognized as one.
+
+    is_protobuf: whether a text of Caffe is expected, in which no output is named by ``=``.
+    """
     text = source.text[:_SEARCH_LENGTH]
-    traces = [(match, name, hint) for name, pattern, hint in _PATTERNS if (match := pattern.search(text)) is not None]
+    traces = []
+    for name, pattern, hint in _PATTERNS:
+        searched = _PYTHON_BESIDE_CAFFE if is_protobuf and name == "Python" else pattern
+        if (match := searched.search(text)) is not None:
+            traces.append((match, name, hint))
     if not traces:
         return None
     match, name, hint = traces[0]

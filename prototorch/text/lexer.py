@@ -18,6 +18,7 @@ _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
 _CLOSERS = {"}", "]", ")", ">"}
 _BRACKETS = {*"{}[]()"}
 _BEFORE_VALUES = {"COLON", "LSQUARE", "COMMA"}
+EQUALS_SIGN = "A field is written with ':', not with '='."
 INVALID_TOKEN = "ODD"  # the type of a token that no rule accepts; its error is in the report
 _QUOTES = "“”„‘’‚«»`´"
 _LENGTH_LIMITS = {
@@ -33,6 +34,8 @@ _MAX_REPORTED = 20
 _UNQUOTED = re.compile(  # a string without its quotes
     r"(?!//)(?:[A-Za-z]:\\|[a-z][a-z0-9]*://|[A-Za-z_~]|\.{0,2}/)[^\s,;:{}\[\]()<>\"'#$*+=%!]*"
 )
+_NOT_BEFORE_OUTPUT = {"PARAM", "REPEAT", "IN", "IF", "BLOCK", "HEADER_NAME", "INCLUDE", "COLON", "ASSIGN"}
+_NAME_FOLLOWS = re.compile(rf"(?:{_SPACE}|{_COMMENT})*+[^\W\d]").match
 _PATH_MARKS = frozenset("/\\~.")
 
 
@@ -104,7 +107,7 @@ class Lexer:
         ctx.comments.clear()
         balance = BracketStack(ctx)
         balance.in_expression = start > 0  # a part of a text is the inside of ${...}
-        before = ""  # the type of the token before; HEADER_NAME for the name of a block that is defined
+        before, earlier = "", ""  # the type of the token before; HEADER_NAME for the name of a block that is defined
         at = start
         while at < end:
             m = match(text, at, end)
@@ -131,6 +134,7 @@ class Lexer:
                 if not value.isascii():
                     value = self._latin_name(ctx, value, at, stop)
                 kind = keywords.get(value, "NAME")
+                earlier = before
                 before = "HEADER_NAME" if before == "BLOCK" else kind
                 yield Token(kind, value, at, stop, ctx)
             elif kind == "SYMBOL":
@@ -141,6 +145,12 @@ class Lexer:
                         balance.has_skipped_text = balance.has_skipped_text or bool(_BRACKETS & {*text[at:after]})
                         at = after
                         continue
+                if value == "=":
+                    names_output = before == "NAME" and earlier not in _NOT_BEFORE_OUTPUT and balance.in_body
+                    token = self._equals_sign(ctx, at, names_output and bool(_NAME_FOLLOWS(text, stop, end)))
+                    before, at = token.type, stop
+                    yield token
+                    continue
                 fits = balance.step(value, at, before)
                 if fits or value == ">":
                     before = symbols[value] if fits else INVALID_TOKEN
@@ -153,6 +163,14 @@ class Lexer:
                 yield Token(before, m.group(), at, stop, ctx)
             at = stop
         balance.end()
+
+    @staticmethod
+    def _equals_sign(ctx: ParseContext, at: int, names_output: bool) -> Token:
+        """``=`` between the name of an output and a layer; anywhere else it is reported, and meant for ``:``."""
+        if names_output:
+            return Token("ASSIGN", "=", at, at + 1, ctx)
+        ctx.report.add(EQUALS_SIGN, ctx.span(at, at + 1))
+        return Token("COLON", ":", at, at + 1, ctx)
 
     @staticmethod
     def _line_end(text: str, at: int, end: int) -> int:
@@ -255,8 +273,7 @@ class Lexer:
             ctx.report.add(f"This string has no closing {c} on its line.", ctx.span(at, at + 1))
             token = Token("STRING", c + c, at, stop, ctx)
         elif c == "=":
-            ctx.report.add("A field is written with ':', not with '='.", ctx.span(at, stop))
-            token = Token("COLON", ":", at, stop, ctx)
+            token = Lexer._equals_sign(ctx, at, False)
         elif c == "$":
             message = "Expected a name or an expression in parentheses after '$': $name or $(a + b)."
             ctx.report.add(message, ctx.span(at, stop))
@@ -291,6 +308,11 @@ class BracketStack:
         self.in_expression = False
         self.has_calls = not ctx.is_protobuf
         self.has_skipped_text = False  # a string without its end, or a foreign comment, may have swallowed brackets
+
+    @property
+    def in_body(self) -> bool:
+        """Whether statements stand here: in braces, or in none."""
+        return not self.in_expression and (not self.open_brackets or self.open_brackets[-1][0] in "{<")
 
     def step(self, value: str, at: int, before: str) -> bool:
         """Process a symbol; False for an unmatched closing bracket, which is skipped."""

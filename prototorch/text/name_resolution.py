@@ -7,19 +7,22 @@ from dataclasses import replace
 
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.evaluator import ScopedString
-from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
+from prototorch.text.source import Span
+from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, Value
 
 # Names that may be followed by braces at the top level of a text without being a layer.
 TOP_LEVEL_BLOCKS = frozenset(("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules",
                               "compile", "fit", "data", "layer", "layers"))  # fmt: skip
+# Fields at the top level of a text, which no output can be named by.
+TOP_LEVEL_FIELDS = ("name", "import", "data_format", "output", "class_names")
 
 
 class NameResolver:
     """The names defined so far. A prefix is empty or ends in ``/``."""
 
     def __init__(self) -> None:
-        self.defined: set[str] = set()
-        self.aliases: dict[str, str] = {}  # the name of a block's use -> its output
+        self.defined: dict[str, Span | None] = {}  # where
+        self.aliases: dict[str, str] = {}  # the name of a block's use, or an output's name of before -> the output
         self._counts: dict[tuple[str, str], int] = {}
 
     def automatic_name(self, type_name: str, prefix: str) -> str:
@@ -43,10 +46,10 @@ class NameResolver:
         scope = prefix
         while True:
             full = scope + name
+            while full not in self.defined and full in self.aliases:
+                full = self.aliases[full]
             if full in self.defined:
                 return full
-            if full in self.aliases:
-                return self.aliases[full]
             if not scope:
                 return name
             scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
@@ -83,8 +86,32 @@ class NameResolver:
         if bottoms and not has_bottom:
             new_fields.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
         bottoms.clear()
-        self.defined.update(tops or [name])
+        self.defined.update(dict.fromkeys(tops or [name], statement.name_span))
         return tuple(new_fields), tops[0] if tops else name or None
+
+    def rename_output(self, fields: list[Field], old: str, new: str, span: Span | None) -> bool:
+        """Give the first output of the layer among the fields that bears the name ``old`` another one; False where
+        there is none."""
+        for number in range(len(fields) - 1, -1, -1):
+            layer = fields[number]
+            if not isinstance(layer.value, Body):
+                continue
+            inside = layer.value.fields
+            top = next((f for f in inside if f.name == "top" and string_values(f.value)), None)
+            name = next((f for f in inside if f.name == "name"), None)
+            if old not in string_values(getattr(top or name, "value", None))[:1]:
+                continue
+            if top is None:
+                inside = (*inside, Field("top", Scalar(new, span), span, span))
+            else:
+                renamed = map_strings(top.value, lambda text: new if text == old else text)
+                inside = tuple(replace(f, value=renamed) if f is top else f for f in inside)
+            fields[number] = replace(layer, value=replace(layer.value, statements=inside))
+            self.defined.pop(old, None)
+            self.defined[new] = span
+            self.aliases[old] = new
+            return True
+        return False
 
 
 def _prefix_of(text: str, prefix: str) -> str:

@@ -35,7 +35,7 @@ from prototorch.text.syntax_tree import Document, Value
 from prototorch.text.tree_builder import ERROR_FIELD, ExpressionError, ExpressionWithDepth, TreeBuilder
 from prototorch.text.trivia import attach_trivia
 
-__all__ = ["START_RULES", "decode_utf8", "parse", "parse_value", "read_file", "read_grammar"]
+__all__ = ["START_RULES", "decode_utf8", "is_name", "parse", "parse_value", "read_file", "read_grammar"]
 
 START_RULES = ["document", "only_value", "only_expression"]
 _MAX_RECOVERIES = 20  # syntax errors that one run reports
@@ -102,7 +102,7 @@ def parse(
 def _explain_foreign_text(source: Source, report: Report, before: int, is_protobuf: bool) -> bool:
     """Replace the syntax errors of a text in another language, which follow from each other, by one that names it;
     whether it is another language."""
-    foreign = find_foreign_format(source)
+    foreign = find_foreign_format(source, is_protobuf)
     errors = report.diagnostics[before:]
     if foreign is not None:
         errors = [foreign]
@@ -110,6 +110,11 @@ def _explain_foreign_text(source: Source, report: Report, before: int, is_protob
         errors = replace_call_errors(source, errors)
     report.diagnostics[before:] = errors
     return foreign is not None
+
+
+def is_name(word: str) -> bool:
+    """Whether a text can write a name as a bare word: letters a-z, digits, ``_``, and no keyword."""
+    return word.isidentifier() and word.isascii() and word not in _parser(False)[1].keywords
 
 
 def parse_value(text: str, name: str | None = None) -> Value:

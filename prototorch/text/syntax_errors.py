@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch.text.bare_names import explain_field_without_value
-from prototorch.text.lexer import ParseContext, Token
+from prototorch.text.lexer import EQUALS_SIGN, ParseContext, Token
 from prototorch.text.source import Span
 
 _NAMES = {"NAME", "PARAM", "REPEAT", "BLOCK", "INCLUDE", "IN"}
@@ -36,6 +36,7 @@ def explain_unexpected_token(
         or _explain_colon_in_value(tokens, at)
         or _explain_field(token, before, accepts)
         or _explain_expression(tokens, at, accepts)
+        or ((EQUALS_SIGN, token) if token.type == "ASSIGN" else None)
     )
     if message is not None:
         text, place = message
@@ -89,6 +90,8 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
 def _explain_call(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
     """The values of a call, and what Python writes there."""
     token, before = tokens[at], _token_before(tokens, at, 1)
+    if _token_before(tokens, at, 2).type == "ASSIGN" and token.type in _VALUES | {"MINUS"}:
+        return f"The fields of a layer stand in parentheses or braces: {before.value}(...).", before
     if token.type == "LPAR" and before.type == "RPAR" and "STAR" not in accepts:
         return "The inputs of a layer stand first in its parentheses: Dense(x, 10).", token
     if "RPAR" not in accepts:

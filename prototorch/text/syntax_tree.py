@@ -119,7 +119,10 @@ Value: TypeAlias = Any  # Scalar | Word | ListValue | Typed | Body; before expan
 
 @dataclass(slots=True)
 class Field:
-    """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from."""
+    """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from.
+
+    ``output``: before expansion the name in ``skip = Conv2D { ... }``, which the output of the layer or block bears.
+    """
 
     name: str
     value: Value
@@ -127,6 +130,7 @@ class Field:
     name_span: Span | None = field(default=None, compare=False, repr=False)
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
     chain: ExpansionFrame | None = field(default=None, compare=False, repr=False)
+    output: Word | None = None
 
 
 def to_python_value(value: Value) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from prototorch.text import expressions as ex
@@ -97,6 +98,13 @@ class TreeBuilder:
         name = parts[0]
         name.ctx.has_calls = True
         return self.field([name, CallBody((), None, True, name.span)])
+
+    def with_output(self, parts: list[Any]) -> Field:
+        output, name = parts[0], parts[2]
+        name.ctx.has_calls = True
+        named = self.bare([name]) if len(parts) == 3 else self.field([name, parts[3]])
+        span = _join_spans(output, named)
+        return replace(named, span=span, output=Word(output.value, output.span)) if named.name else named
 
     def param(self, parts: list[Any]) -> Param:
         keyword, name, value = parts[0], parts[1], to_string_value(parts[2])

@@ -128,7 +128,7 @@ def _format_one_line(s: Any) -> str:
     """A statement on one line, comments left out."""
     if isinstance(s, Field):
         if isinstance(s.value, Body | CallBody):
-            return s.name + _format_after_name(s.value)
+            return _format_field_name(s) + _format_after_name(s.value)
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
         text = " else ".join(f"if {format_value(c)} {_format_braces(b)}" for c, b in s.arms)
@@ -138,6 +138,10 @@ def _format_one_line(s: Any) -> str:
     if isinstance(s, Include):
         return f"include {quote(s.path)}"
     return f"{_format_head(s)} {_format_braces(s.body)}"
+
+
+def _format_field_name(s: Field) -> str:
+    return s.name if s.output is None else f"{s.output.text} = {s.name}"
 
 
 def _format_head(s: Repeat | BlockDef) -> str:
@@ -242,7 +246,7 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
     """A statement over several lines."""
     pad = INDENT * indent
     if isinstance(s, Field | Param):
-        head = s.name if isinstance(s, Field) else f"param {s.name}"
+        head = _format_field_name(s) if isinstance(s, Field) else f"param {s.name}"
         if isinstance(s.value, Body):
             return _format_block(pad + head, s.value, indent)
         if isinstance(s.value, CallBody):

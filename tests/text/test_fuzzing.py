@@ -30,6 +30,7 @@ PIECES = [
     "1", "0x", "1e9", "-", "+", "**", "%", "==", "!=", "inf", "nan", "none", "true", "name", "bottom", "branch",
     "output",
     "Dense { units: 3 }", "Dense(3)", "Dense(", "Flatten", "Add(image, ", "Adam(1e-3)", "relu", "->",
+    "x = ", "\nskip = Dense(3)\n",
     "(image)", "9" * 30, "x" * 1100, 'bottom: "', "weights", "$range(3)", "input { }", "compile { }",
 ]  # fmt: skip
 
