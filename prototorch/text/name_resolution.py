@@ -104,8 +104,8 @@ class NameResolver:
             if top is None:
                 inside = (*inside, Field("top", Scalar(new, span), span, span))
             else:
-                renamed = map_strings(top.value, lambda text: new if text == old else text)
-                inside = tuple(replace(f, value=renamed) if f is top else f for f in inside)
+                new_top = map_strings(top.value, lambda text: new if text == old else text)
+                inside = tuple(replace(f, value=new_top) if f is top else f for f in inside)
             fields[number] = replace(layer, value=replace(layer.value, statements=inside))
             self.defined.pop(old, None)
             self.defined[new] = span

@@ -102,9 +102,9 @@ class TreeBuilder:
     def with_output(self, parts: list[Any]) -> Field:
         output, name = parts[0], parts[2]
         name.ctx.has_calls = True
-        named = self.bare([name]) if len(parts) == 3 else self.field([name, parts[3]])
-        span = _join_spans(output, named)
-        return replace(named, span=span, output=Word(output.value, output.span)) if named.name else named
+        statement = self.bare([name]) if len(parts) == 3 else self.field([name, parts[3]])
+        span = _join_spans(output, statement)
+        return replace(statement, span=span, output=Word(output.value, output.span)) if statement.name else statement
 
     def param(self, parts: list[Any]) -> Param:
         keyword, name, value = parts[0], parts[1], to_string_value(parts[2])
