@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from prototorch.errors import ModelFileError
@@ -256,7 +257,7 @@ class _Reader:
             args = tuple(replace_references(value, resolve) for value in args)
             kwargs = {k: replace_references(value, resolve) for k, value in kwargs.items()}
             if entry.kind in MODEL_CLASSES:
-                self.check(entry.declaration, lambda names=kwargs: check_model_call(names))
+                self.check(entry.declaration, partial(check_model_call, kwargs))
                 values_read = list(_outputs_in([list(args), kwargs]))
                 values[key] = self.model(entry.declaration, f"{prefix}{name}/", values_read, depth + 1)
             else:
