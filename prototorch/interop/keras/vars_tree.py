@@ -60,6 +60,9 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
             skipped[owner.strip("/")] = "the state of a generator of random numbers"
         else:
             groups[owner.strip("/")][int(last)] = path
+    for path in layout.attributes:
+        if "vars" in path.strip("/").split("/")[:-1] and path not in layout.datasets:
+            raise ModelFileError(f"{layout.path}: {path!r:.80} is a group among the arrays of a layer")
     names = {
         path.removesuffix("vars").strip("/"): str(attributes["name"])
         for path, attributes in layout.attributes.items()

@@ -5,6 +5,7 @@ Reads the configs of Sequential and functional models of Keras 1, 2 and 3.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,6 +152,7 @@ class _Reader:
         current = values_read
         if not layers:
             self.fail("the config lists no layers")
+        self.check_names([entry.get("name") or (entry.get("config") or {}).get("name") for entry in layers])
         for number, entry in enumerate(layers):
             kind, config = _text(entry["class_name"]), entry.get("config") or {}
             if kind == "InputLayer":
@@ -181,6 +183,7 @@ class _Reader:
         self, inner: Mapping[str, Any], prefix: str, values_read: list[CallOutput] | None, depth: int
     ) -> list[CallOutput]:
         entries = {}
+        self.check_names([entry["name"] for entry in inner["layers"]])
         for entry in inner["layers"]:
             name = entry["name"]
             if not isinstance(name, str) or not isinstance(entry["inbound_nodes"], list):
@@ -269,6 +272,11 @@ class _Reader:
     def check_input(self, entry: Mapping[str, Any]) -> None:
         self.check(entry, lambda: check_input(entry["config"], str(entry.get("module") or "")))
         self.check(entry, lambda: check_class(entry))
+
+    def check_names(self, names: list[Any]) -> None:
+        name, count = Counter(str(name) for name in names if name).most_common(1)[0] if any(names) else ("", 1)
+        if count > 1:
+            self.fail(f"{count} layers of one model are called {_display(name)}")
 
     def check(self, entry: Mapping[str, Any], check: Callable[[], None]) -> None:
         """Make a check of the config of a layer or a model."""
