@@ -217,7 +217,7 @@ def _change_attribute(root: Any, name: str, key: str, rng: random.Random) -> Non
 def _change_group(root: Any, name: str, other: str, rng: random.Random) -> None:
     kind = rng.randrange(4)
     if name == "/" or other == "/" or name.startswith(other) or other.startswith(name):
-        root.create_group(f"x{rng.randrange(3)}/vars")
+        root.require_group(f"x{rng.randrange(3)}/vars")
     elif kind == 0:
         del root[name]
     elif kind == 1:
