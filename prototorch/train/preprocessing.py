@@ -85,13 +85,15 @@ class Preprocessor:
         return nbytes * AUGMENT_COST if training and self.net.augment else nbytes
 
     def record(self, trace: Trace, value: Value) -> Value:
-        """Record the layers in the graph of a net, for a device that does the preprocessing as part of the step.
+        """Record the layers in the graph of a net, for a device that does the preprocessing as part of the step, and a
+        cast to the element type of the input, which arrays that are fed get as well.
 
         Random ops read the plan's input `AUGMENT_KEY`, and draw what they would draw in the loader's threads.
         """
         preprocess_trace = Trace(trace.graph, trace.training, key_name=AUGMENT_KEY)
         with use_interpreter(trace.graph), trace.graph.scope("preprocess"):
-            return self._record_layers(preprocess_trace, value, trace.training)
+            value, dtype = self._record_layers(preprocess_trace, value, trace.training), self.net.inputs[0].dtype
+            return value if value.dtype == dtype else ops.cast(value, dtype=dtype)
 
     def is_supported(self, backend: Backend, raw: Spec, training: bool) -> bool:
         """Whether a backend has kernels for all ops, so that the layers may be part of a step there."""

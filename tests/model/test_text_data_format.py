@@ -162,3 +162,11 @@ def test_the_old_spelling_of_a_layer_over_sequences_is_refused_with_both_spellin
 def test_a_stated_format_behind_a_permute_is_taken(data_format, shape):
     model = model_from_text(f"input {{ shape: [9, 4] }}  {_OLD[:-1]}  data_format: {data_format} }}")
     assert list(model.predict(np.zeros((1, 9, 4), "float32")).shape[1:]) == shape
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "bool"])
+def test_one_batch_is_preprocessed_as_a_loader_does(dtype):
+    model, _ = _twins()
+    images = np.random.default_rng(2).integers(0, 2 if dtype == "bool" else 200, (30, 20, 16, 3)).astype(dtype)
+    whole = model.predict(images, batch_size=7)  # by a loader
+    np.testing.assert_allclose(model.predict_on_batch(images[:3]), whole[:3], rtol=1e-5)
