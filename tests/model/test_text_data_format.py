@@ -164,7 +164,7 @@ def test_a_stated_format_behind_a_permute_is_taken(data_format, shape):
     assert list(model.predict(np.zeros((1, 9, 4), "float32")).shape[1:]) == shape
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "float64", "bool"])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float32", "float64", "bool"])
 def test_one_batch_is_preprocessed_as_a_loader_does(dtype):
     model, _ = _twins()
     images = np.random.default_rng(2).integers(0, 2 if dtype == "bool" else 200, (30, 20, 16, 3)).astype(dtype)

@@ -97,7 +97,7 @@ def _copy_line(k: KernelBuilder, x: Pointer, y: Pointer, axis: StridedAxis, coun
 
 def strided_copy(axes: Sequence[StridedAxis], dtype: str, source: int, target: int, fill_zeros: bool = False) -> Any:
     """Return a function from the addresses of source and target to a copying task; offsets are in elements."""
-    size = SIZES[dtype]
+    size = SIZES.get(dtype, 0)
     if size not in COPY_DTYPES:
         raise UnsupportedError(dtype)
     word, merged_axes = COPY_DTYPES[size], merge_axes(axes)
