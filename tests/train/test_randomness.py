@@ -43,7 +43,7 @@ def test_every_step_draws_anew(losses_of, layer):
 @pytest.mark.parametrize("in_the_step", [False, True])
 def test_every_epoch_augments_anew(losses_of, monkeypatch, in_the_step):
     """Whether the loader's threads or the step itself does it (as on a GPU)."""
-    monkeypatch.setattr(BatchFeeder, "_can_preprocess_on_device", lambda self: in_the_step)
+    monkeypatch.setattr(BatchFeeder, "_can_preprocess_on_device", lambda self, has_loader: in_the_step)
     augment = "augment { RandomFlip { }  RandomTranslation { height_factor: 0.3  width_factor: 0.3 } }"
     losses = losses_of(augment)
     assert len(set(losses)) == STEPS
