@@ -63,7 +63,7 @@ def test_a_small_set_is_made(run, tmp_path):
 
 
 def test_the_weights_that_come_along_are_made_anew(run, tmp_path, monkeypatch):
-    """On sixty pictures in place of Fashion-MNIST: an interrupted training goes on, a complete one is taken."""
+    """On sixty images in place of Fashion-MNIST: an interrupted training goes on, a complete one is taken."""
     shutil.copytree(ROOT / "models" / "weights", tmp_path / "weights")
     (tmp_path / "whole" / "fashion-mnist").mkdir(parents=True)
     for path in (ROOT / "prototorch/data/files").glob("fashion-mnist-mini-*.gz"):

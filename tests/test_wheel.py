@@ -15,7 +15,7 @@ def test_a_wheel_works_elsewhere(tmp_path):
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.stat().st_size < 11 << 20  # 3 MB of pictures, 5 MB of weights
+    assert wheel.stat().st_size < 11 << 20  # 3 MB of images, 5 MB of weights
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site)]
     subprocess.run([*install, str(wheel)], check=True, capture_output=True)

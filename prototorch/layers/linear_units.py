@@ -131,7 +131,7 @@ class PReLU(ActivationLayer):
     alpha a channel of an image, ``shared_axes: [2, 3]``.
     """
 
-    channel_axis_note = "one slope for each element of a sample, shared along `shared_axes` alone, as in Keras"
+    channel_axis_note = "one alpha for each element of a sample, shared along `shared_axes` alone, as in Keras"
     elementwise = False
 
     alpha_initializer: Initializer = field(default="zeros", doc="Initializer of alpha.")

@@ -112,7 +112,7 @@ class _Layer:
     def count(self, name: str, default: int | None = None) -> int:
         value = self.fields.get(name, default)
         if type(value) is float and value == int(value):
-            raise NoReferenceError("a whole number with a point")
+            raise NoReferenceError("an integer with a point")
         if type(value) is not int or value < 1:
             raise RefusalError(f"{self.kind}.{name}: {value}")
         return value
@@ -122,7 +122,7 @@ class _Layer:
         values = value if isinstance(value, list) else [value, value]
         if len(values) != 2 or any(type(n) is not int or n < 1 for n in values):
             if any(type(n) is float for n in values) or len(values) == 1:
-                raise NoReferenceError("a whole number with a point, or a list of one")
+                raise NoReferenceError("an integer with a point, or a list of one")
             raise RefusalError(f"{self.kind}.{name}: {value}")
         return values[0], values[1]
 
