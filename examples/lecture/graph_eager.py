@@ -25,6 +25,6 @@ for device in (
     c.backward()
 
     expected = graph_gradients(x.detach().cpu(), y.detach().cpu(), z.detach().cpu())  # added
-    found = c.item(), x.grad.data.cpu(), y.grad.data.cpu(), z.grad.data.cpu()  # added
-    for what, one, by_hand in zip(("c", "grad x", "grad y", "grad z"), found, expected):  # added
+    numbers = c.item(), x.grad.data.cpu(), y.grad.data.cpu(), z.grad.data.cpu()  # added
+    for what, one, by_hand in zip(("c", "grad x", "grad y", "grad z"), numbers, expected):  # added
         check(f"{what} on {device}", one, by_hand)  # added
