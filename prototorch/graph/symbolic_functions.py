@@ -18,6 +18,7 @@ __all__ = [
     "SymbolicCall",
     "VariableCall",
     "argument_symbols",
+    "argument_values",
     "creation_order",
     "is_symbolic",
 ]
@@ -126,15 +127,20 @@ class MinimizeCall(Call):
 
 def argument_symbols(value: Any) -> Iterator[Any]:
     """The symbols in arguments, also in lists, tuples, dicts and slices."""
-    if is_symbolic(value):
+    return argument_values(value, is_symbolic)
+
+
+def argument_values(value: Any, matches: Callable[[Any], bool]) -> Iterator[Any]:
+    """The values of one kind in arguments, also in lists, tuples, dicts and slices."""
+    if matches(value):
         yield value
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from argument_symbols(one)
+            yield from argument_values(one, matches)
     elif isinstance(value, dict):
-        yield from argument_symbols(list(value.values()))
+        yield from argument_values(list(value.values()), matches)
     elif isinstance(value, slice):
-        yield from argument_symbols([value.start, value.stop, value.step])
+        yield from argument_values([value.start, value.stop, value.step], matches)
 
 
 def is_symbolic(value: Any) -> bool:

@@ -18,7 +18,8 @@ from prototorch.text.syntax_tree import Field
 
 DataFormat = Literal["channels_first", "channels_last"]
 
-_COLOR_CHANNELS, _LEAST_SIDE = (1, 3, 4), 8  # what images have
+COLOR_CHANNELS = (1, 3, 4)  # numbers of channels that images have
+_LEAST_SIDE = 8  # pixels
 _MAP_AXES = {1: "steps", 2: "rows, columns", 3: "depth, rows, columns"}
 
 
@@ -108,7 +109,7 @@ class MapLayer(ChannelAxisLayer, abstract=True):
     def describe_unusual_input(self, shape: Sequence[int]) -> list[str]:
         """A warning about samples of this shape that look like images with their channels last, where the layer has
         them first without saying so; none for others, and for sides of less than 8 pixels."""
-        looks_last = len(shape) == 3 and shape[-1] in _COLOR_CHANNELS and min(shape[:2]) >= _LEAST_SIDE
+        looks_last = len(shape) == 3 and shape[-1] in COLOR_CHANNELS and min(shape[:2]) >= _LEAST_SIDE
         if not looks_last or self.data_format is not None or self.map_rank(4) != 2 or self.has_channels_last(3):
             return []
         rows, columns, channels = shape

@@ -10,7 +10,7 @@ from prototorch.graph.plan_printer import PlanDescription
 from prototorch.graph.probe import trace_net
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.affine_norm import AffineNormLayer
-from prototorch.layers.channels import MapLayer
+from prototorch.layers.channels import COLOR_CHANNELS, MapLayer
 from prototorch.layers.dense import Dense
 from prototorch.layers.merge import MergeLayer
 from prototorch.layers.pooling import PoolingLayer
@@ -123,7 +123,7 @@ def _find_layout_errors(model: Model) -> list[Diagnostic]:
     for node in model.net.inputs:
         shape = node.shape
         prefix = f"the input {node.name!r} has the shape {_format_shape(shape)}; "
-        if len(shape) == 3 and shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+        if len(shape) == 3 and shape[2] in COLOR_CHANNELS and shape[0] not in COLOR_CHANNELS:
             readers = [n.layer for n in model.net.nodes if node.name in n.bottoms]
             if any(isinstance(layer, MapLayer) and layer.has_channels_last(3) for layer in readers):
                 continue

@@ -30,6 +30,7 @@ from prototorch.graph.symbolic_functions import (
     MinimizeCall,
     SymbolicCall,
     VariableCall,
+    argument_values,
 )
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers.base import compute_fans
@@ -98,15 +99,7 @@ def _check_unchanged(program: StaticProgram, trace: TraceInterpreter) -> None:
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """The tensors in arguments, also in lists, tuples, dicts and slices."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from tensors_in(one)
-    elif isinstance(value, dict):
-        yield from tensors_in(list(value.values()))
-    elif isinstance(value, slice):
-        yield from tensors_in([value.start, value.stop, value.step])
+    return argument_values(value, lambda one: isinstance(one, Tensor))
 
 
 class Evaluation:

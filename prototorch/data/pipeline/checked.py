@@ -9,12 +9,11 @@ from prototorch.data.pipeline.column_match import ColumnMatch, Feeding
 from prototorch.data.pipeline.preprocessed import PreprocessedColumns
 from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.errors import DataError, ShapeError
+from prototorch.layers.channels import COLOR_CHANNELS
 from prototorch.spec import Spec
 from prototorch.text.diagnostics import locate
 
 __all__ = ["CheckedColumns"]
-
-_COLOR_CHANNELS = (1, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class CheckedColumns:
         is_first, shape = name == next(iter(self.signature.inputs)), raw.shape
         if not is_first or not self.signature.has_channels_last or len(shape) != 3:
             return raw
-        is_channels_first = shape[0] in _COLOR_CHANNELS and shape[2] not in _COLOR_CHANNELS
+        is_channels_first = shape[0] in COLOR_CHANNELS and shape[2] not in COLOR_CHANNELS
         return Spec((*shape[1:], shape[0]), raw.dtype) if is_channels_first else raw
 
     def _preprocessed_spec(self, raw: Spec, name: str) -> Spec:
