@@ -23,6 +23,7 @@ PARAMETERS = {
     "googlenet": 13_378_280,
     "googlenet_torchvision": 13_004_888,
     "gpt": 366_560,
+    "gpt2_small": 124_439_808,
     "lenet": 431_080,
     "lstm": 213_258,
     "lstm_classifier": 386_306,
@@ -44,6 +45,7 @@ PARAMETERS = {
     "two_layer": 166_110,
     "vgg16": 138_357_544,
     "vit": 138_890,
+    "vit_b16": 86_567_656,
 }
 MODELS = sorted(shipped_models())
 

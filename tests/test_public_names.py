@@ -24,9 +24,10 @@ NAMES = {
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention AlphaDropout
         ArgMax ArgMin Attention Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
-        Bias Bidirectional Binarize BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy Clip ColorChannels
-        Concatenate ContrastivePairLoss Conv1D Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose
-        ConvLSTM1D ConvLSTM2D ConvLSTM3D Copies Cos CropLike Cropping1D Cropping2D Cropping3D CumSum Dense
+        Bias Bidirectional Binarize BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy ClassToken Clip
+        ColorChannels Concatenate ContrastivePairLoss Conv1D Conv1DTranspose Conv2D Conv2DTranspose
+        Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Copies Cos CropLike Cropping1D
+        Cropping2D Cropping3D CumSum Dense
         DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide Dot Dropout ELU Embedding Equal Erf EuclideanLoss
         Exponential Flatten Floor FullLike GELU GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D
         GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D

@@ -15,7 +15,7 @@ from prototorch.layers.context import Context
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
 from prototorch.layers.layer_output import layer_symbols
-from prototorch.layers.weight_share import WeightShare
+from prototorch.layers.weight_share import WeightReference, WeightShare
 from prototorch.layers.weight_source import set_weight_source, weight_source
 from prototorch.schema import Block, Identifier, field
 from prototorch.schema.overrides import CONFIG_METHODS, check_call, refuse_overrides
@@ -83,6 +83,7 @@ class Layer(Block, family="layer"):
         "compute_mask": "the class attribute mask_policy says what becomes of masks, `call` reads and sets them by ctx",
         "add_loss": "in `call`, ctx.add_loss(value) adds to the loss of training",
     }
+    undeclared_values = {"transpose": WeightReference, "weight": WeightReference}
     setattr_hints = {
         "trainable": "model.set_trainable(False, 'layer') says it of a layer in a model, or use .replace(...)"
     }

@@ -9,7 +9,7 @@ from prototorch import ops
 from prototorch.errors import ShapeError
 from prototorch.schema import Block, example, field
 
-__all__ = ["WeightShare"]
+__all__ = ["WeightReference", "WeightShare"]
 
 
 class WeightShare(Block):
@@ -50,3 +50,17 @@ class WeightShare(Block):
                 f"{list(source_shape)}{hint}"
             )
         return ops.transpose(result, order=(1, 0)) if self.transpose and len(shape) == 2 else result
+
+
+class WeightReference(Block):
+    """A weight of a layer above, in the place of one of this layer: ``kernel: transpose("tok/embeddings")``.
+
+    It stands for a `share` block, and is the value of a field that bears the name of the weight.
+    """
+
+    display_name = "transpose"
+
+    source: str = field(doc="The other layer's name, or its weights field, and the weight: tok/embeddings.")
+    reshape: bool = field(default=False, doc="As that of share.")
+
+    examples = [example('transpose { source: "tok/embeddings" }')]

@@ -86,6 +86,9 @@ class Block:
     written_fields: ClassVar[frozenset[str]] = frozenset()  # those that a text always states, defaults too
     #: methods of other frameworks that nothing calls here, with what to write instead; see `refuse_overrides`
     methods_without_effect: ClassVar[Mapping[str, str]] = CONFIG_METHODS
+    #: the classes of values of fields that are not declared, by the value's word: what a text says of weights by their
+    #: names (``kernel: transpose("tok/embeddings")``)
+    undeclared_values: ClassVar[Mapping[str, Any]] = {}
     setattr_hints: ClassVar[Mapping[str, str]] = {}  # by the name of a field, what is done in the place of setting it
 
     def __init_subclass__(cls, family: str | None = None, abstract: bool = False, **kwargs: Any) -> None:

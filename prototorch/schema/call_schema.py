@@ -51,7 +51,10 @@ class ClassSchema(CallSchema):
 
     def value_class(self, field: str, word: str) -> CallSchema | None:
         kind = self._type(field)
-        return None if kind is None else _member_of(kind, word)
+        if kind is None:
+            block = self.cls.undeclared_values.get(word)
+            return None if block is None else class_schema(block)
+        return _member_of(kind, word)
 
     def block_class(self, name: str) -> CallSchema | None:
         kind = self._type(name)

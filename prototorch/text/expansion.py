@@ -19,7 +19,7 @@ from prototorch.text.evaluator import ScopedString, render_value
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
-from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal, string_values
+from prototorch.text.name_resolution import RESERVED_NAMES, TOP_LEVEL_BLOCKS, is_string_literal, string_values
 from prototorch.text.output_names import NO_OUTPUT, add_top, check_output_name, name_block_output, output_spans
 from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
@@ -40,6 +40,7 @@ from prototorch.text.syntax_tree import (
     Value,
 )
 from prototorch.text.value_expansion import ValueExpander
+from prototorch.text.weight_references import expand_weight_references
 
 
 def expand(
@@ -172,7 +173,7 @@ class _Expander(ValueExpander):
         name_field = next((s for s in body.statements if isinstance(s, Field) and s.name == "name"), None)
         automatic = self.name_resolver.automatic_name(statement.name, scope.prefix) if name_field is None else ""
         inside = replace(scope, kind=LAYER, top=False, bottom=[], last=[], owner=(statement.name,))
-        expanded = self.expand_body(body, names, inside)
+        expanded = expand_weight_references(self, statement.name, self.expand_body(body, names, inside), inside)
         fields, output = self.name_resolver.resolve_layer(
             expanded.fields, automatic, statement, scope.prefix, scope.bottom
         )
@@ -209,7 +210,7 @@ class _Expander(ValueExpander):
             message = f"The block {statement.name!r} is defined twice (first at {first})."
             self.report_skipped(message, statement.name_span, scope)
             return
-        if statement.name in TOP_LEVEL_BLOCKS or statement.name == "branch":
+        if statement.name in RESERVED_NAMES:
             message = f"A block cannot be called {statement.name!r}: the language uses that name."
             self.report_skipped(message, statement.name_span, scope)
             return

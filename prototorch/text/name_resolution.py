@@ -13,6 +13,8 @@ from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, Value
 # Names that may be followed by braces at the top level of a text without being a layer.
 TOP_LEVEL_BLOCKS = frozenset(("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules",
                               "compile", "fit", "data", "layer", "layers"))  # fmt: skip
+# Names that no block may have: those, but for Caffe's, whose texts have no blocks.
+RESERVED_NAMES = TOP_LEVEL_BLOCKS - {"layer", "layers"} | {"branch"}
 # Fields at the top level of a text, which no output can be named by.
 TOP_LEVEL_FIELDS = ("name", "import", "data_format", "output", "class_names")
 
@@ -23,6 +25,7 @@ class NameResolver:
     def __init__(self) -> None:
         self.defined: dict[str, Span | None] = {}  # where
         self.aliases: dict[str, str] = {}  # the name of a block's use, or an output's name of before -> the output
+        self.weight_owners: set[str] = set()  # the names in front of the weights of layers
         self._counts: dict[tuple[str, str], int] = {}
 
     def automatic_name(self, type_name: str, prefix: str) -> str:
@@ -54,6 +57,13 @@ class NameResolver:
                 return name
             scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
 
+    def resolve_weight_owner(self, name: str, prefix: str) -> str:
+        """The full name of a layer, or of a ``weights`` field, below ``prefix``: the innermost scope that has it."""
+        scope = prefix
+        while scope and scope + name not in self.weight_owners:
+            scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
+        return scope + name
+
     def resolve_strings(self, value: Value, prefix: str) -> Value:
         """A string, or each string of a list, resolved."""
         return map_strings(value, lambda text: self.resolve(text, _prefix_of(text, prefix)))
@@ -80,6 +90,8 @@ class NameResolver:
             elif f.name == "bottom":
                 value = self.resolve_strings(value, prefix)
                 has_bottom = True
+            elif f.name == "weights":
+                self.weight_owners.update(string_values(value))
             new_fields.append(f if value is f.value else replace(f, value=value))
         if not has_name:
             new_fields.insert(0, Field("name", Scalar(name, statement.name_span), statement.span, statement.name_span))
@@ -87,6 +99,7 @@ class NameResolver:
             new_fields.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
         bottoms.clear()
         self.defined.update(dict.fromkeys(tops or [name], statement.name_span))
+        self.weight_owners.add(name)
         return tuple(new_fields), tops[0] if tops else name or None
 
     def rename_output(self, fields: list[Field], old: str, new: str, span: Span | None) -> bool:

@@ -39,6 +39,7 @@ NOT_EXPRESSIBLE = {
     "ThresholdedReLU": "Keras 2 had",
     "MaxPooling2D": "behind a ReLU alone",
     "PositionEmbedding": "no position embedding",
+    "ClassToken": "no class token",
     "RandomCrop": "does not crop outside training",
     "ReLU": "no negative_slope below 0",
     "Rescaling": "no scale here is negative",

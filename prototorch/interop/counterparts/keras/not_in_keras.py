@@ -28,6 +28,11 @@ ROWS = CounterpartRows(
             reason="Keras itself has no position embedding (KerasHub has)",
             weights=(WeightPair("position_embeddings", "embeddings"),),
         ),
+        KerasRow(
+            layers=(layers.ClassToken,),
+            reason="Keras itself has no class token",
+            weights=(WeightPair("token", "token"),),
+        ),
         KerasRow(layers=(layers.SinePositionEncoding,), reason="Keras itself has no position encoding (KerasHub has)"),
         KerasRow(layers=(layers.RotaryEmbedding,), reason="Keras itself has no rotary embedding (KerasHub has)"),
         KerasRow(

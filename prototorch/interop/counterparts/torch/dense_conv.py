@@ -53,6 +53,14 @@ def _positions(export: TorchLayerExport) -> TorchLayer:
     return TorchLayer(lambda t, m, x: x + m("").weight[:steps], {"": call})
 
 
+def _class_token(export: TorchLayerExport) -> TorchLayer:
+    (_, length) = export.weight_shapes["token"]
+    return TorchLayer(
+        lambda t, m, x: t.torch.cat([m("").weight.expand(x.shape[0], 1, length), x], dim=1),
+        {"": _table_call(1, length)},
+    )
+
+
 # ---------------------------------------------------------------- convolution
 
 
@@ -175,6 +183,7 @@ ROWS = CounterpartRows(
         TorchRow(
             layers=(layers.PositionEmbedding,), module=_positions, weights=named_weights(position_embeddings="weight")
         ),
+        TorchRow(layers=(layers.ClassToken,), module=_class_token, weights=named_weights(token="weight")),
         # an nn.Parameter of the module above, by the layer's own name
         TorchRow(layers=(layers.Parameter, layers.Variable), weights=named_weights(value="")),
         TorchRow(layers=(layers.Conv1D, layers.Conv2D, layers.Conv3D), module=_conv, weights=_KERNEL),
