@@ -22,7 +22,9 @@ from benchmarks.prototorch_contender import build_model
 from benchmarks.workloads import GPU_WORKLOADS, INFERENCE, TRAINING, Workload, find_workload
 from prototorch.cuda.backend import CudaBackend
 from prototorch.cuda.stream_kernel import StreamKernel
+from prototorch.engine.backends.watching import find_watch
 from prototorch.graph.cost import Cost, estimate_cost
+from prototorch.graph.executable import make_executable
 from prototorch.graph.ir import Value
 from prototorch.graph.plan import Plan
 from prototorch.graph.plan_printer import PlannedStep, describe_plan
@@ -139,7 +141,8 @@ class _ArrayTable:
 
 def predict_steps(plan: Plan, backend: CudaBackend, device: RecordingDevice) -> list[StepPrediction]:
     """The steps of a plan with what they start, as the engine strings them (`runtime/cuda_graph.py`): what follows from
-    the weights alone is left out, updates are made together, and a training step has the check of its loss."""
+    the weights alone is left out, updates are made together, and a training step has the checks of its gradients and of
+    its loss."""
     arrays, predictions = _ArrayTable(plan), list[StepPrediction]()
     updates: list[tuple[PlannedStep, StreamKernel, Any, Any, Cost]] = []
     for step, planned_step in zip(plan.steps, describe_plan(plan, backend, "").steps, strict=True):
@@ -158,6 +161,11 @@ def predict_steps(plan: Plan, backend: CudaBackend, device: RecordingDevice) -> 
             )
         )
     if updates:
+        watch = find_watch(make_executable(plan))
+        nbytes = 0 if watch is None else sum(b.spec.nbytes for b in watch.operands)
+        if nbytes:
+            check = _device_step("check of the gradients")
+            predictions.append(StepPrediction(check, [LaunchCost("check_finite", nbytes)], Cost(0, nbytes)))
         predictions.append(StepPrediction(_device_step("check of the loss"), [LaunchCost("check_step", 8)], Cost()))
         predictions += _fused_updates(updates, backend, device)
     for states in [

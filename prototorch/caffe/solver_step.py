@@ -101,6 +101,8 @@ def refusal(error: NonFiniteStepError, iteration: int) -> TrainingError:
     """The error about an iteration that is not finite, which has changed no parameter."""
     if not np.isfinite(error.loss):
         what = f"the loss is {error.loss}, not finite"
+    elif not error.states:
+        what = "the loss is finite, but a gradient is not finite"
     else:
         what = f"the loss is finite, but the update would make {describe_names(error.states)} not finite"
     return TrainingError(

@@ -14,7 +14,13 @@ import numpy as np
 from prototorch.cuda.array_namespace import CapturableNamespace
 from prototorch.cuda.availability import query_driver
 from prototorch.cuda.device_protocol import MemoryUsage, format_bytes, out_of_memory_error
-from prototorch.cuda.device_sources import BLOCKS_PER_COPY, COPY_ALL_SOURCE, check_step_source
+from prototorch.cuda.device_sources import (
+    BLOCKS_PER_COPY,
+    CHECK_FINITE_SOURCE,
+    COPY_ALL_SOURCE,
+    check_step_source,
+    finite_check_table,
+)
 from prototorch.cuda.graph_capture import release_later
 from prototorch.cuda.packages import install_command
 from prototorch.cuda.stream_context import enter_stream, in_stream
@@ -249,6 +255,13 @@ class CupyDevice:
         addresses = [0 if array is None else self.pointer(array) for array in arrays]
         report_address = 0 if report is None else report.ctypes.data
         self.launch(module, "check_step", 1, 1, tuple(map(np.uint64, (*addresses, report_address))))
+
+    def make_finite_check(self, arrays: Sequence[Any], flag: Any) -> Callable[[], None]:
+        """See `CudaDevice.make_finite_check`: one kernel."""
+        rows, chunks = finite_check_table([(self.pointer(a), a.nbytes, a.dtype.name) for a in arrays])
+        args = np.uint32(len(chunks)), self.upload(rows), self.upload(chunks), flag
+        module = self.load_module(CHECK_FINITE_SOURCE)
+        return lambda: self.launch(module, "check_finite", len(chunks), 256, args)
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         """See `CudaDevice.make_conditional_copy`: one kernel."""

@@ -137,8 +137,12 @@ class CudaDevice(Protocol):
         int32[1] of the host, which becomes 1 where the count is not 0; None where nothing is counted. losses, loss:
         memory with the fields of `LossCheckState` and the loss; None where no loss is checked.
 
-        loss: a scalar, float32 or float64. apply: a bool scalar, or None for true.
+        loss: a scalar, float32 or float64; None for one that is finite. apply: a bool scalar, or None for true.
         """
+
+    def make_finite_check(self, arrays: Sequence[Any], flag: Any) -> Callable[[], None]:
+        """A function that enqueues a check of many arrays of floats on ``compute_stream``: it sets ``flag`` (int32[1])
+        to 1 where an element is not finite. The arrays have no gaps, and begin at multiples of 4 bytes."""
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         """A function that enqueues the copies of many arrays (target, source) on ``compute_stream``; none of them is

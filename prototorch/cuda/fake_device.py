@@ -236,9 +236,10 @@ class FakeDevice:
                     report[0] = 1
             if losses is not None:
                 (fields,) = losses.view(LossCheckState)
-                finite = not valid or bool(np.isfinite(loss))
+                finite = not valid or not (fields["not_finite"] or (loss is not None and not np.isfinite(loss)))
                 if fields["all_finite"] and not finite:
-                    fields["loss"] = loss
+                    fields["loss"] = 0.0 if loss is None else loss
+                fields["not_finite"] = 0
                 all_finite = fields["all_finite"] = bool(fields["all_finite"]) and finite
                 fields["finite_steps"] += all_finite
                 fields["apply_updates"] = valid and all_finite and (apply is None or bool(apply))
@@ -246,6 +247,14 @@ class FakeDevice:
                 state["write_states"] = valid and all_finite
 
         self._enqueue(self.compute_stream, ("check_step",), check)
+
+    def make_finite_check(self, arrays: Sequence[Any], flag: Any) -> Callable[[], None]:
+        def check() -> None:
+            if not all(np.isfinite(array).all() for array in arrays):
+                flag[0] = 1
+
+        nbytes = sum(array.nbytes for array in arrays)
+        return lambda: self._enqueue(self.compute_stream, ("check_finite", len(arrays), nbytes), check)
 
     def make_conditional_copy(self, pairs: Sequence[tuple[Any, Any]], flag: Any) -> Callable[[], None]:
         def copy() -> None:

@@ -1,9 +1,9 @@
 """The check of what training changes: weights, running statistics, moving averages and the optimizer's state.
 
 A step leaves trained weights and slots as they were where they would not be finite
-(`engine/backends/guarded_updates`), but for a GPU, which looks at the loss alone. What becomes not finite there, what
-others have set, and running statistics are found here: every `INTERVAL` steps, at the end of an epoch, and before a
-file is written.
+(`engine/backends/guarded_updates`), on a GPU where its loss or a gradient is not finite. Updates that overflow there
+although their gradients are finite, what others have set, and running statistics are found here: every `INTERVAL`
+steps, at the end of an epoch, and before a file is written.
 """
 
 from __future__ import annotations

@@ -65,7 +65,10 @@ def test_a_step_of_a_net():
     pool = next(p for p in found.steps if p.step.layer == "max_pooling2d_1" and p.step.phase == "forward")
     assert [s.name for s in pool.launches] == ["max_pool"]
     assert pool.nbytes == pool.least.nbytes
-    assert [p.step.layer for p in found.steps if p.step.kernel == "device"] == ["check of the loss", "updates"]
+    checks = ["check of the gradients", "check of the loss"]
+    assert [p.step.layer for p in found.steps if p.step.kernel == "device"] == [*checks, "updates"]
+    check = next(p for p in found.steps if p.step.layer == checks[0])
+    assert check.nbytes == 2 * 431_080 + 4  # bfloat16 gradients of LeNet's weights, and the learning rate
     assert found.launches == sum(len(v) for v in found.kernels().values())
     assert found.sober_seconds == pytest.approx(sum(t for v in found.kernels().values() for _, t in v))
     assert found.rate == pytest.approx(8 / found.seconds)

@@ -239,23 +239,33 @@ NORM = """
           inner_product_param { num_output: 3 weight_filler { type: "xavier" } } }
   layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip" bottom: "label" top: "loss" loss_weight: 1000 }
 """
+#: the root of zeros: a finite loss with infinite gradients
+ROOT = NORM.replace(
+    'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "ip"',
+    'layer { name: "root" type: "Power" bottom: "ip" top: "root" power_param { power: 0.5 } } '
+    'layer { name: "loss" type: "SoftmaxWithLoss" bottom: "root"',
+)
 FACES = {"solve": "", "step(1)": "", "step": "", "callbacks": "", "debug_info": "display: 1 debug_info: true"}
 
 
 @pytest.mark.parametrize("face", FACES)
-@pytest.mark.parametrize("fault", ["loss", "update"])
+@pytest.mark.parametrize("fault", ["loss", "gradient", "update"])
 def test_an_iteration_that_is_not_finite_changes_nothing(make, face, fault):
-    """Whether an iteration is one plan or runs layer by layer; a loss, or an update with a finite loss."""
+    """Whether an iteration is one plan or runs layer by layer; a loss, a gradient or an update with a finite loss."""
     rate = 'base_lr: 3.3e38 lr_policy: "fixed" momentum: 0.9' if fault == "update" else BASE
-    solver = make(f"net_param {{ {NORM} }} {rate} max_iter: 5 {FACES[face]} snapshot_after_train: false")
+    net = ROOT if fault == "gradient" else NORM
+    solver = make(f"net_param {{ {net} }} {rate} max_iter: 5 {FACES[face]} snapshot_after_train: false")
     solver._iteration.create_state()
     if fault == "loss":
         solver.net.params["ip"][1].data[0] = np.nan
+    if fault == "gradient":
+        for blob in solver.net.params["ip"]:
+            blob.data[...] = 0
     before = parameters(solver)
     with pytest.raises(TrainingError, match="not finite in iteration 0; no parameter has been changed") as caught:
         train(solver, face)
-    if fault == "update":
-        assert "the loss is finite, but the update would make" in str(caught.value)
+    if fault != "loss":
+        assert "the loss is finite, but " in str(caught.value)
     for one, other in zip(parameters(solver), before, strict=True):
         np.testing.assert_array_equal(one, other)
     assert solver.iter == 0

@@ -23,6 +23,7 @@ from prototorch.cuda.graph_capture import capture_graph
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import APPLY, GUARD, ExecutablePlan, ExecutableStep
 from prototorch.engine.backends.executor import LossGuard, StepTime
+from prototorch.engine.backends.watching import find_watch
 from prototorch.errors import ResourceError
 
 __all__ = ["WARM_UP_RUNS", "CudaGraphExecutor", "LaunchRecord"]
@@ -67,7 +68,8 @@ class CudaGraphExecutor:
             )
             self._outputs = {name: self._buffers.array(b) for name, b in plan.outputs.items()}
             self.loss_check: DeviceLossCheck | None = None
-            if GUARD in plan.outputs and plan.first_update < len(plan.steps):
+            self._watch = None if APPLY in plan.outputs else find_watch(plan)  # a scaled loss has a check of its own
+            if self._watch is not None or (GUARD in plan.outputs and plan.first_update < len(plan.steps)):
                 self.loss_check = states.loss_check = states.loss_check or DeviceLossCheck(self.device)
             self.value_check: DeviceValueCheck | None = None
             if plan.value_guard is not None:
@@ -122,22 +124,31 @@ class CudaGraphExecutor:
         return kernel, tuple(map(self._buffers.array, step.inputs)), tuple(map(self._buffers.array, step.outputs))
 
     def _check_launches(self) -> list[LaunchRecord]:
-        """The check of the loss and of the values outside, in one launch; a copy keeps values that lie outside."""
+        """The check of the loss and of the values outside, in one launch behind that of the gradients; a copy keeps
+        values that lie outside."""
         losses, values, launch = self.loss_check, self.value_check, self.device.check_step
         arrays: list[Any] = [None] * 6
         if losses is not None:
-            arrays[:3] = losses.block, self._outputs[GUARD], self._outputs.get(APPLY)
+            arrays[:3] = losses.block, self._outputs.get(GUARD), self._outputs.get(APPLY)
         if values is not None:
             arrays[3:] = values.block, values.outside, values.report
         elif losses is None:
             return []
         name, phase = ("check of values", "forward") if losses is None else ("check of the loss", "update")
-        launches = [LaunchRecord(name, "", phase, lambda: launch(*arrays))]
+        launches = [*self._gradient_check(), LaunchRecord(name, "", phase, lambda: launch(*arrays))]
         return (
             launches
             if values is None
             else [*launches, LaunchRecord("copy", "values outside", phase, values.keep_values)]
         )
+
+    def _gradient_check(self) -> list[LaunchRecord]:
+        """The check of all that the updates read, whatever has made it, in one launch."""
+        if self.loss_check is None or self._watch is None or not self._watch.operands:
+            return []
+        arrays = [self._buffers.array(b) for b in self._watch.operands]
+        check = self.device.make_finite_check(arrays, self.loss_check.not_finite)
+        return [LaunchRecord("check of the gradients", "", "update", check)]
 
     def _state_copy_launches(self) -> list[LaunchRecord]:
         """The copies of new values into states: into guarded states where updates count, into the others where the loss

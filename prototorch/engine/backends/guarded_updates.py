@@ -37,7 +37,7 @@ class GuardedUpdates:
         self._plan, self._watch, self._states = plan, watch, states
         self._value_bits, self._state_bits = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._names = plan.guarded_states & plan.written_states
-        self._read_values = list(watch.read)
+        self._read_values = [b for b in watch.operands if b.memory == "input"]
         self._read_states: list[Any] = []
         for step_outputs, maximum, unwatched in (
             (watch.values, self._value_bits, self._read_values),

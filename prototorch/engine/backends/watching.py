@@ -36,13 +36,14 @@ class UpdateWatch:
     Attributes:
         values: the outputs that updates of guarded states read, by the number of the step that makes them.
         states: the outputs that are new values of guarded states, by the number of the step.
-        read: other buffers that those updates read: inputs of the plan.
+        operands: the buffers of floats that updates of guarded states read and do not make themselves: values, and
+            inputs of the plan.
         limit: the magnitude up to which the updates are known to be finite.
     """
 
     values: Mapping[int, tuple[int, ...]]
     states: Mapping[int, tuple[int, ...]]
-    read: tuple[Buffer, ...]
+    operands: tuple[Buffer, ...]
     limit: float
 
 
@@ -54,7 +55,7 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
     steps, first = plan.steps, plan.first_update
     values: dict[int, set[int]] = {}
     states: dict[int, set[int]] = {}
-    read: dict[Buffer, None] = {}
+    operands: dict[Buffer, None] = {}
     pending: list[tuple[Buffer, int]] = []  # buffers of guarded states' values, before which step they are made
     for i, step in enumerate(steps):
         for j, buffer in enumerate(step.outputs):
@@ -70,8 +71,8 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
             if not buffer.spec.is_float or buffer.memory in ("state", "constant"):
                 continue
             makers = _makers(steps, buffer, before)
-            if not makers:
-                read[buffer] = None
+            if not makers or any(i < first for i, _ in makers):
+                operands[buffer] = None
             for i, j in makers:
                 if i < first:
                     values.setdefault(i, set()).add(j)
@@ -85,8 +86,10 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
                 pending += [(buffer, i) for buffer in steps[i].inputs]
     products = [_terms(steps[i]) for i in seen]
     limit = min([MAX_VALUE, *(MAX_OPERAND / math.sqrt(max(n, 1)) for n in products if n)])
-    sorted_values = {i: tuple(sorted(js)) for i, js in sorted(values.items())}
-    return UpdateWatch(sorted_values, {i: tuple(sorted(js)) for i, js in sorted(states.items())}, tuple(read), limit)
+    sorted_values, sorted_states = (
+        {i: tuple(sorted(js)) for i, js in sorted(outputs.items())} for outputs in (values, states)
+    )
+    return UpdateWatch(sorted_values, sorted_states, tuple(operands), limit)
 
 
 def _makers(steps: tuple[ExecutableStep, ...], buffer: Buffer, before: int) -> list[tuple[int, int]]:

@@ -7,9 +7,12 @@ import pytest
 
 import prototorch as pt
 from prototorch.caffe.settings import SETTINGS
+from tests.caffe import test_caffe_solver_fields as fields
 from tests.caffe import test_caffe_solvers as solvers
 from tests.caffe.test_caffe_net import MLP, mlp, write
 from tests.cuda.fake.fake_cuda import use_fake_cuda
+
+folder, make = fields.folder, fields.make
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +48,9 @@ def test_a_solver_layer_by_layer_and_as_one_plan():
                 run.solver.step(1)
             run.check(iteration)
         run.solver.close()
+
+
+@pytest.mark.parametrize("face", fields.FACES)
+@pytest.mark.parametrize("fault", ["loss", "gradient"])
+def test_an_iteration_that_is_not_finite_changes_nothing(make, face, fault):
+    fields.test_an_iteration_that_is_not_finite_changes_nothing(make, face, fault)

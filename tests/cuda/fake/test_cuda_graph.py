@@ -5,6 +5,7 @@ import pytest
 
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
+from prototorch.cuda.device_sources import LossCheckState
 from prototorch.cuda.executor.cuda_graph import WARM_UP_RUNS
 from prototorch.cuda.executor.loss_check import REPORT_INTERVAL
 from prototorch.cuda.fake_device import CaptureError
@@ -123,7 +124,7 @@ def test_nothing_is_allocated_or_waited_for_inside_a_step():
     steps = sum(e[0] == "graph" for e in inside)
     reports = [e for e in inside if e[0] == "copy_to_host"]
     assert len(reports) <= steps // REPORT_INTERVAL + 1
-    assert {e[2] for e in reports} <= {16}
+    assert {e[2] for e in reports} <= {LossCheckState.itemsize}
 
 
 def test_a_step_is_fed_while_the_one_before_still_runs():

@@ -196,11 +196,11 @@ def test_training_may_go_on_with_other_data():
 
 def test_the_check_of_the_loss():
     device = FakeDevice()
-    block = device.upload(np.array([(1, 1, 0, 0.0)], LossCheckState).view("uint8"))
+    block = device.upload(np.array([(1, 1, 0, 0.0, 0)], LossCheckState).view("uint8"))
     loss, apply = device.upload(np.float32(1.0)), device.upload(np.array(False))
 
     def read():
-        return tuple(device.download(block).view(LossCheckState)[0].tolist())
+        return tuple(device.download(block).view(LossCheckState)[0].tolist())[:4]
 
     device.check_step(block, loss, None, None, None, None)
     assert read() == (1, 1, 1, 0.0)

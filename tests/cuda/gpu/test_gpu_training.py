@@ -13,6 +13,7 @@ from prototorch.engine.backends.cpu import cpu
 from prototorch.errors import ResourceError, TrainingError
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
+from tests.cuda.fake import test_gradients_on_device as gradients
 from tests.cuda.fake.fake_gpu import (
     assert_same_weights,
     compile_net,
@@ -115,6 +116,22 @@ def test_a_loss_that_is_not_finite_changes_no_weight(gpu):
     wanted, found = good.get_weights(), model.get_weights()
     for name in (n for n in wanted if "moving" not in n):
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::prototorch.errors.DataWarning")
+@pytest.mark.parametrize("word", ["fp32", "bf16"])
+def test_a_gradient_that_is_not_finite_changes_no_weight(gpu, word):
+    """Whatever kernel makes it: zeros of one step, whose root has no derivative."""
+    x, y = gradients.make_data(5)
+    model = compile_net(gpu(word), gradients.root_net)
+    with pytest.raises(TrainingError, match="the gradient of the loss is not finite at step 6 of epoch 1"):
+        fit(model, x, y, epochs=1, shuffle=False)
+    states = gradients.states_of(model)
+    assert all(np.isfinite(array).all() for array in states.values())
+    good = compile_net(gpu(word), gradients.root_net)
+    fit(good, x[: 5 * BATCH], y[: 5 * BATCH], epochs=1, shuffle=False)
+    for name, array in gradients.states_of(good).items():
+        np.testing.assert_allclose(states[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_more_than_there_is(gpu):

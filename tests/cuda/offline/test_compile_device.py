@@ -1,10 +1,10 @@
-"""The device's own small kernels (the check of the loss, the copy of all new states) compile for the GPUs in use."""
+"""The device's own small kernels (the checks of a step, the copy of all new states) compile for the GPUs in use."""
 
 import importlib.util
 
 import pytest
 
-from prototorch.cuda.device_sources import COPY_ALL_SOURCE, check_step_source
+from prototorch.cuda.device_sources import CHECK_FINITE_SOURCE, COPY_ALL_SOURCE, check_step_source
 from tests.cuda.offline.nvrtc import TARGETS, compile_cubin
 
 pytestmark = [
@@ -14,6 +14,8 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("source", [check_step_source("float32"), check_step_source("float64"), COPY_ALL_SOURCE])
+@pytest.mark.parametrize(
+    "source", [check_step_source("float32"), check_step_source("float64"), COPY_ALL_SOURCE, CHECK_FINITE_SOURCE]
+)
 def test_compiles(source, target):
     assert compile_cubin(source, target)

@@ -7,9 +7,16 @@ import pytest
 
 import prototorch as pt
 from prototorch.cuda.backend import CudaBackend
-from prototorch.cuda.device_sources import COPY_ALL_SOURCE, LossCheckState, ValueCheckState, check_step_source
+from prototorch.cuda.device_sources import (
+    CHECK_FINITE_SOURCE,
+    COPY_ALL_SOURCE,
+    LossCheckState,
+    ValueCheckState,
+    check_step_source,
+    finite_check_table,
+)
 from prototorch.cuda.fake_device import FakeDevice
-from prototorch.engine.backends.precision import ExecutionSettings, resolve_precision
+from prototorch.engine.backends.precision import ExecutionSettings, numpy_dtype, resolve_precision
 from prototorch.errors import TrainingError
 from prototorch.train.memory_estimate import SCRATCH
 from prototorch.train.summary import memory_by_purpose
@@ -160,20 +167,26 @@ def test_kernels_leave_the_weights_alone_after_a_loss_that_is_not_finite(device)
 def test_the_devices_own_kernels(device):
     """The check of the loss and the copy of new states, as CUDA code."""
     player = device.emulator
-    block = np.array([(1, 1, 0, 0.0)], LossCheckState)
+    block = np.array([(1, 1, 0, 0.0, 0)], LossCheckState)
     for dtype in ("float32", "float64"):
         header = "#include <cmath>\nusing std::isfinite;\n"  # NVRTC has it of its own
         module = player.load_module(header + check_step_source(dtype))
-        block[0] = (1, 1, 0, 0.0)
+        block[0] = (1, 1, 0, 0.0, 0)
         seen = []
         for loss in (1.0, np.inf, 2.0):
             nothing = (np.uint64(0),) * 4
             player.launch(module, "check_step", 1, 1, (block, np.array(loss, dtype), *nothing))
             seen.append(tuple(block[0].tolist()))
-        assert seen == [(1, 1, 1, 0.0), (0, 0, 1, np.inf), (0, 0, 1, np.inf)]
+        assert seen == [(1, 1, 1, 0.0, 0), (0, 0, 1, np.inf, 0), (0, 0, 1, np.inf, 0)]
+        seen = []
+        for loss in (np.array(2.0, dtype), np.uint64(0)):  # a gradient that is not finite, with a loss and without one
+            block[0] = (1, 1, 5, 0.0, 1)
+            player.launch(module, "check_step", 1, 1, (block, loss, *nothing))
+            seen.append(tuple(block[0].tolist()))
+        assert seen == [(0, 0, 5, 2.0, 0), (0, 0, 5, 0.0, 0)]
         for with_loss in (True, False):
             values, report = np.array([(1, 1, 0, 0)], ValueCheckState), np.zeros(1, np.int32)
-            block[0], seen = (1, 1, 0, 0.0), []
+            block[0], seen = (1, 1, 0, 0.0, 0), []
             for outside in (0, 3, 0):
                 loss = np.array(np.nan if outside else 1.0, dtype)
                 losses = (block, loss, np.uint64(0)) if with_loss else (np.uint64(0),) * 3
@@ -190,6 +203,39 @@ def test_the_devices_own_kernels(device):
     for flag in (0, 1):
         player.launch(module, "copy_all", 24, 256, (np.uint32(24), table, np.array([flag], np.int32)))
         assert all(np.array_equal(t, s if flag else 0 * s) for t, s in pairs)
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_the_check_of_many_arrays(device, offset):
+    """Each element of arrays of all types of floats, at their ends and at those of a block's chunk, aligned or not."""
+    player = device.emulator
+    module = player.load_module(CHECK_FINITE_SOURCE)
+    sizes = {"float32": (1, 7, 8192 + 5), "float16": (3, 16387), "bfloat16": (1, 33), "float64": (1, 9, 4099)}
+    arrays = []
+    for dtype, counts in sizes.items():
+        for count in counts:
+            kind = numpy_dtype(dtype)
+            raw = np.empty(count * kind.itemsize + 64, np.uint8)
+            start = -raw.ctypes.data % 64 + offset * (kind.itemsize != 8 or 2)
+            arrays.append(raw[start : start + count * kind.itemsize].view(kind))
+            largest = {"float16": 65504, "float64": 1.7e308}.get(dtype, 3.3e38)
+            arrays[-1][...] = np.where(np.arange(count) % 2, 0, -largest).astype(kind)
+    rows, chunks = finite_check_table([(a.ctypes.data, a.nbytes, a.dtype.name) for a in arrays])
+    flag = np.zeros(1, np.int32)
+
+    def is_flagged():
+        flag[0] = 0
+        player.launch(module, "check_finite", 5, 32, (np.uint32(len(chunks)), rows, chunks, flag))
+        return bool(flag[0])
+
+    assert not is_flagged(), "the largest numbers are finite"
+    for array in arrays:
+        for at in sorted({0, array.size // 2, array.size - 1, *((8191, 8192) if array.size > 8192 else ())}):
+            for value in (np.nan, np.inf, -np.inf):
+                before, array[at] = array[at], value
+                assert is_flagged(), (array.dtype, array.size, at, value)
+                array[at] = before
+    assert not is_flagged()
 
 
 def turned_sequences():
