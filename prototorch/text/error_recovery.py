@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from prototorch.text.lexer import Token
+from prototorch.text.parse_context import Token
 
 _OPEN = {"LBRACE", "LSQUARE", "LPAR", "DOLLAR_LPAR"}
 _CLOSE = {"RBRACE", "RSQUARE", "RPAR"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prototorch.text.lexer import Token
+from prototorch.text.parse_context import Token
 
 
 def parse_number(token: Token, most: int) -> int | float | None:

@@ -1,4 +1,4 @@
-"""From text to syntax tree: `parse`, `parse_value`, `read_file`. The only module that uses lark.
+"""From text to syntax tree: `parse`, `parse_value`, `read_file`.
 
 After a syntax error the statement that contains it is skipped and parsing continues, so that one run reports several
 errors.
@@ -17,7 +17,6 @@ from functools import cache
 from typing import Any
 
 from lark import Lark
-from lark.exceptions import UnexpectedToken
 from lark.lexer import PatternRE
 
 from prototorch.base.package_files import package_folder
@@ -28,7 +27,9 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.error_recovery import find_damaged_range, repair_token, starts_new_statement
 from prototorch.text.foreign_formats import find_foreign_format, replace_call_errors
 from prototorch.text.gc_pause import pause_gc
-from prototorch.text.lexer import INVALID_TOKEN, Lexer, ParseAborted, ParseContext, Token
+from prototorch.text.lexer import INVALID_TOKEN, Lexer
+from prototorch.text.parse_context import ParseAborted, ParseContext, Token
+from prototorch.text.parse_tables import ParseTables, UnexpectedTokenError
 from prototorch.text.source import Source
 from prototorch.text.syntax_errors import explain_unexpected_token
 from prototorch.text.syntax_tree import Document, Value
@@ -49,13 +50,11 @@ def read_grammar(is_protobuf: bool = False) -> str:
 
 
 @cache
-def _parser(is_protobuf: bool) -> tuple[Lark, Lexer]:
+def _parser(is_protobuf: bool) -> tuple[ParseTables, Lexer]:
     """Parser and lexer, built once per process."""
-    grammar = read_grammar(is_protobuf)
-    builder = TreeBuilder(_parse_placeholder)
-    lark = Lark(grammar, parser="lalr", lexer="basic", start=START_RULES, maybe_placeholders=False, transformer=builder)
+    lark = Lark(read_grammar(is_protobuf), parser="lalr", lexer="basic", start=START_RULES, maybe_placeholders=False)
     terminals = [(t.name, t.pattern.value, isinstance(t.pattern, PatternRE)) for t in lark.terminals]
-    return lark, Lexer(terminals)
+    return ParseTables(lark, START_RULES, TreeBuilder(_parse_placeholder)), Lexer(terminals)
 
 
 def parse(
@@ -216,12 +215,9 @@ def _error_field_tokens(token: Token) -> list[Token]:
 
 def _parse_stream(tokens: Iterator[Token], start: str, ctx: ParseContext) -> tuple[Any, bool]:
     """The result and True if every token fits; the tokens are not stored."""
-    feed = _parser(ctx.is_protobuf)[0].parse_interactive("", start).feed_token
     try:
-        for token in tokens:
-            feed(token)  # type: ignore[arg-type]
-        return feed(Token("$END", "", 0, 0, ctx)), True  # type: ignore[arg-type]
-    except (UnexpectedToken, ExpressionError):
+        return _parser(ctx.is_protobuf)[0].parse(tokens, start), True
+    except (UnexpectedTokenError, ExpressionError):
         return None, False
 
 
@@ -235,16 +231,10 @@ class _SyntaxFailure:
 
 def _parse_tokens(tokens: list[Token], start: str, ctx: ParseContext) -> tuple[Any, _SyntaxFailure | None]:
     """The result, or None and the failure, which is explained in the report."""
-    state = _parser(ctx.is_protobuf)[0].parse_interactive("", start)
-    feed = state.feed_token
-    at = 0
     try:
-        for token in tokens:
-            feed(token)  # type: ignore[arg-type]
-            at += 1
-        return feed(Token("$END", "", 0, 0, ctx)), None  # type: ignore[arg-type]
-    except UnexpectedToken:
-        accepts = set(state.accepts())
+        return _parser(ctx.is_protobuf)[0].parse(tokens, start), None
+    except UnexpectedTokenError as unexpected:
+        at, accepts = unexpected.at, unexpected.accepts
         near = tokens[max(0, at - 1) : at + 1]
         if (
             not any(t.value == ERROR_FIELD for t in near)

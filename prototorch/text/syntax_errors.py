@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch.text.bare_names import explain_field_without_value
-from prototorch.text.lexer import EQUALS_SIGN, ParseContext, Token
+from prototorch.text.lexer import EQUALS_SIGN
+from prototorch.text.parse_context import ParseContext, Token
 from prototorch.text.source import Span
 
 _NAMES = {"NAME", "PARAM", "REPEAT", "BLOCK", "INCLUDE", "IN"}

@@ -117,8 +117,24 @@ class ExpansionFrame:
 Value: TypeAlias = Any  # Scalar | Word | ListValue | Typed | Body; before expansion also an expression
 
 
+class _SpansOnDemand:
+    """A name and a value whose spans are made when they are read: most are not, and they are half of a large tree."""
+
+    __slots__ = ("start",)
+    start: int
+
+    def __getattr__(self, attribute: str) -> Any:  # called where a slot has no value
+        if attribute not in ("name_span", "span"):
+            raise AttributeError(attribute)
+        pair: Any = self
+        end = pair.value.span
+        if attribute == "span":
+            return Span(end.source, pair.start, end.end)
+        return Span(end.source, pair.start, pair.start + len(pair.name))
+
+
 @dataclass(slots=True)
-class Field:
+class Field(_SpansOnDemand):
     """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from.
 
     ``output``: before expansion the name in ``skip = Conv2D { ... }``, which the output of the layer or block bears.
@@ -131,6 +147,16 @@ class Field:
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
     chain: ExpansionFrame | None = field(default=None, compare=False, repr=False)
     output: Word | None = None
+
+    @classmethod
+    def read_at(cls, name: str, value: Value, start: int) -> Field:
+        """The field that begins at an offset of the source of its value, and ends with it."""
+        new = cls.__new__(cls)
+        new.name = name
+        new.value = value
+        new.start = start  # type: ignore[misc]
+        new.trivia = new.chain = new.output = None
+        return new
 
 
 def to_python_value(value: Value) -> Any:
@@ -170,13 +196,22 @@ class CallWord:
 
 
 @dataclass(slots=True)
-class CallArgument:
+class CallArgument(_SpansOnDemand):
     """A value in a call; ``name`` is None where it is given by position."""
 
     name: str | None
     value: Value
     span: Span | None = field(default=None, compare=False, repr=False)
     name_span: Span | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def read_at(cls, name: str, value: Value, start: int) -> CallArgument:
+        """The argument that begins with its name at an offset of the source of its value, and ends with it."""
+        new = cls.__new__(cls)
+        new.name = name
+        new.value = value
+        new.start = start  # type: ignore[misc]
+        return new
 
 
 @dataclass(slots=True)

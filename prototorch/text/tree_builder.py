@@ -1,15 +1,16 @@
-"""The tree builder: lark calls a method of it for each completed rule; no parse tree is stored in between."""
+"""The tree builder: the parser calls a method of it for each completed rule; no parse tree is stored in between."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from prototorch.text import expressions as ex
 from prototorch.text import limits
 from prototorch.text.evaluator import FUNCTIONS
-from prototorch.text.lexer import ParseAborted, Token
 from prototorch.text.number_literals import parse_number
+from prototorch.text.parse_context import ParseAborted, Token
 from prototorch.text.source import Span
 from prototorch.text.string_literals import InvalidEscapeError, unescape
 from prototorch.text.syntax_tree import (
@@ -88,11 +89,12 @@ class TreeBuilder:
         return _as_number(parts[0])
 
     def field(self, parts: list[Any]) -> Field:
-        name, value = parts[0], to_string_value(parts[1])
-        start = name.span
+        name, value = parts
+        if type(value) is ExpressionWithDepth:
+            value = to_string_value(value)
         if name.value == ERROR_FIELD or not name.value.isascii():
-            return Field("", InvalidValue(start), start, start)
-        return Field(name.value, value, Span(start.source, start.start, value.span.end), start)
+            return Field("", InvalidValue(name.span), name.span, name.span)
+        return Field.read_at(name.value, value, name.start)
 
     def bare(self, parts: list[Any]) -> Field:
         name = parts[0]
@@ -166,17 +168,17 @@ class TreeBuilder:
         return TypedBlock(word.text, body, _join_spans(word, body), word.span)
 
     def call(self, parts: list[Any]) -> CallBody:
-        body = parts.pop() if type(parts[-1]) is Body else None
+        body = parts[-1] if type(parts[-1]) is Body else None
         parts[0].ctx.has_calls = True
-        span = _join_spans(parts[0], parts[-1] if body is None else body)
-        return CallBody(_to_arguments(parts[1:-1]), body, False, span)
+        arguments = _to_arguments(parts[1 : -1 if body is None else -2])
+        return CallBody(arguments, body, False, _join_spans(parts[0], parts[-1]))
 
-    def call_argument(self, parts: list[Any]) -> CallArgument:
-        value = parts[-1]
+    def call_argument(self, parts: list[Any]) -> Any:
+        """A named value; one by position as it is, until the call is complete."""
         if len(parts) == 1:
-            return CallArgument(None, value, None)
-        name = parts[0]
-        return CallArgument(name.value, value, name.span, name.span)
+            return parts[0]
+        name, value = parts
+        return CallArgument.read_at(name.value, value, name.start)
 
     def typed_braces(self, parts: list[Any]) -> TypedBlock:
         word = parts[0]
@@ -252,21 +254,20 @@ class TreeBuilder:
     def call_value(self, parts: list[Any]) -> ExpressionWithDepth:
         """A function of expressions, or a block with its fields."""
         arguments = parts[2:-1]
+        expressions = [a for a in arguments if type(a) is ExpressionWithDepth]
         if parts[0].value in FUNCTIONS:
-            for a in arguments:
-                if not _is_expression(a):
-                    parts[0].ctx.report.add(
-                        f"The values of {parts[0].value}(...) have no names.", a.span or a.value.span
-                    )
-            return self.function([parts[0], *(a.value for a in arguments if _is_expression(a)), parts[-1]])
+            for a in _to_arguments([a for a in arguments if type(a) is not ExpressionWithDepth]):
+                message = f"The values of {parts[0].value}(...) have no names."
+                parts[0].ctx.report.add(message, a.span if a.name is None else a.name_span)
+            return self.function([parts[0], *expressions, parts[-1]])
+        function = None
+        if len(expressions) == len(arguments):
+            values = tuple(_to_number(e.node) for e in expressions)
+            function = ex.FunctionCall(parts[0].value, values, _join_spans(parts[0], parts[-1]))
         word, call = parts[0], self.call(parts[1:])
         span = _join_spans(word, call)
         block = TypedBlock(word.value, call, span, word.span)  # type: ignore[arg-type]
-        parts_of_value = [a.value for a in arguments if _is_expression(a)]
-        function = None
-        if len(parts_of_value) == len(arguments):
-            function = ex.FunctionCall(word.value, tuple(_to_number(p.node) for p in parts_of_value), span)
-        return _nest(lambda *_: ex.CallValue(block, function, span), *parts_of_value)
+        return _nest(lambda *_: ex.CallValue(block, function, span), *expressions)
 
     def function(self, parts: list[Any]) -> ExpressionWithDepth:
         span = _join_spans(parts[0], parts[-1])
@@ -328,23 +329,21 @@ def _to_number(node: Any) -> Any:
     return node.function
 
 
-def _is_expression(argument: CallArgument) -> bool:
-    return argument.name is None and type(argument.value) is ExpressionWithDepth
-
-
-def _to_arguments(arguments: list[CallArgument]) -> tuple[CallArgument, ...]:
-    """The arguments of a call with values as fields have them."""
+def _to_arguments(arguments: Sequence[Any]) -> tuple[CallArgument, ...]:
+    """The arguments of a call, with values as fields have them."""
     new_arguments = []
     for a in arguments:
-        value = a.value
-        size = 1
-        if type(value) is ExpressionWithDepth:
-            size = value.size
-            value = value.node
-        value = _to_call_value(value, size)
-        start = value.span if a.span is None else a.span
-        new_arguments.append(CallArgument(a.name, value, Span(start.source, start.start, value.span.end), a.name_span))
+        if type(a) is CallArgument:
+            a.value = _to_argument_value(a.value)
+            new_arguments.append(a)
+        else:
+            value = _to_argument_value(a)
+            new_arguments.append(CallArgument(None, value, value.span))
     return tuple(new_arguments)
+
+
+def _to_argument_value(value: Any) -> Any:
+    return _to_call_value(value.node, value.size) if type(value) is ExpressionWithDepth else value
 
 
 def _to_call_value(node: Any, size: int) -> Any:

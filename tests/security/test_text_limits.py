@@ -77,3 +77,25 @@ def test_small_texts_end_soon(tmp_path):
 @pytest.mark.parametrize("name", LARGE)
 def test_texts_of_a_megabyte_end_soon(name, tmp_path):
     _assert_within_limits({name: LARGE[name]}, tmp_path)
+
+
+PARSE = """
+import resource, sys, time
+from benchmarks.language.speed import long_text
+from prototorch.text.reader import parse
+text = long_text(sys.argv[1])
+begin = time.process_time()
+count = len(parse(text).statements)
+print(count, time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "limit"), [("braces", 6), ("calls", 12)])
+def test_texts_of_ten_megabytes_are_parsed_soon(form, limit):
+    command = [sys.executable, "-c", PARSE, form]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True)
+    count, seconds, megabytes = map(float, done.stdout.split())
+    assert count > 60_000
+    assert seconds < 2 * limit, f"{seconds:.1f} s"  # twice: other tests run beside it
+    assert megabytes < 300, f"{megabytes:.0f} MB"
