@@ -138,16 +138,16 @@ def _to_build(size: int, parts: list[tuple[int, bool]], make: _Build | None, pas
             return lambda values: make(pick(values))
 
     def build(values: list[Any]) -> Any:
-        chosen: list[Any] = []
+        new_parts: list[Any] = []
         for number, is_inner in parts:
             if not is_inner:
-                chosen.append(values[number])
-            elif chosen:
-                chosen += values[number]
+                new_parts.append(values[number])
+            elif new_parts:
+                new_parts += values[number]
             else:
-                chosen = values[number]
-        if passes_on and len(chosen) == 1:
-            return chosen[0]
-        return chosen if make is None else make(chosen)
+                new_parts = values[number]
+        if passes_on and len(new_parts) == 1:
+            return new_parts[0]
+        return new_parts if make is None else make(new_parts)
 
     return build
