@@ -22,38 +22,38 @@ NAMES = {
         training utils
     """,
     "layers": """
-        Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention AlphaDropout
-        ArgMax ArgMin Attention Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
-        Bias Bidirectional Binarize BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy ClassToken Clip
-        ColorChannels Concatenate ContrastivePairLoss Conv1D Conv1DTranspose Conv2D Conv2DTranspose
-        Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Copies Cos CropLike Cropping1D
-        Cropping2D Cropping3D CumSum Dense
-        DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide Dot Dropout ELU Embedding Equal Erf EuclideanLoss
-        Exponential Flatten Floor FullLike GELU GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D
-        GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
-        Greater GreaterEqual GroupNormalization GroupQueryAttention HardShrink HardSigmoid HardSwish HingeLoss
-        InfogainLoss Interpolate LRN LSTM LSTMCell LSTMUnit Layer LayerNormalization LeakyReLU Less LessEqual
-        Linear Log LogSigmoid LogSoftmax LogSumExp LogicalAnd LogicalNot LogicalOr LogicalXor Masking MatMul
-        MaxPooling1D MaxPooling2D MaxPooling3D Maximum MeanVarianceNormalization Minimum Mish Mod
-        MultiHeadAttention MultinomialLogisticLoss Multiply Negative Normalization PReLU Pad Parameter Permute
-        PositionEmbedding Power RMSNormalization RNN RandomBrightness RandomContrast RandomCrop RandomFlip
-        RandomRotation RandomTranslation RandomZoom ReLU ReLU6 Reciprocal ReduceMax ReduceMean ReduceMin
-        ReduceProd ReduceSum RepeatVector Rescaling Reshape Resizing RotaryEmbedding Round SELU Scale
-        SeparableConv1D SeparableConv2D SiLU Sigmoid SigmoidCrossentropyLoss Sign SimpleRNN SimpleRNNCell Sin
+        Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
+        AlphaDropout ArgMax ArgMin Attention Average AveragePooling1D AveragePooling2D AveragePooling3D
+        BatchNormalization Bias Bidirectional Binarize BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy
+        ClassToken Clip ColorChannels Concatenate ContrastivePairLoss Conv1D Conv1DTranspose Conv2D
+        Conv2DTranspose Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Copies Cos CropLike Cropping1D
+        Cropping2D Cropping3D CumSum Dense DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide Dot Dropout ELU
+        Embedding Equal Erf EuclideanLoss Exponential Flatten Floor FullLike GELU GRU GRUCell GaussianDropout
+        GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D
+        GlobalMaxPooling2D GlobalMaxPooling3D Greater GreaterEqual GroupNormalization GroupQueryAttention
+        HardShrink HardSigmoid HardSwish HingeLoss InfogainLoss Interpolate LRN LSTM LSTMCell LSTMUnit Layer
+        LayerNormalization LeakyReLU Less LessEqual Linear Log LogSigmoid LogSoftmax LogSumExp LogicalAnd
+        LogicalNot LogicalOr LogicalXor Masking MatMul MaxPooling1D MaxPooling2D MaxPooling3D Maximum
+        MeanVarianceNormalization Minimum Mish Mod MultiHeadAttention MultinomialLogisticLoss Multiply Negative
+        Noise NormalKLDivergence Normalization PReLU Pad Parameter Permute PositionEmbedding Power
+        RMSNormalization RNN RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation
+        RandomTranslation RandomZoom ReLU ReLU6 Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+        RepeatVector Rescaling Reshape Resizing RotaryEmbedding Round SELU Sampling Scale SeparableConv1D
+        SeparableConv2D SiLU Sigmoid SigmoidCrossentropyLoss Sign SimpleRNN SimpleRNNCell Sin
         SinePositionEncoding Slice SoftShrink Softmax SoftmaxCrossentropyLoss Softplus Softsign SpaceToDepth
         SpatialDropout1D SpatialDropout2D SpatialDropout3D SpatialPyramidPooling2D Split Sqrt Square
-        StackedRNNCells StochasticPooling2D StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis
-        TakeSamples Tanh TextVectorization ThresholdedReLU Tile TimeDistributed TokenizerFile TopK Unfold
-        UpSampling1D UpSampling2D UpSampling3D Variable Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
+        StackedRNNCells StochasticDepth StochasticPooling2D StopGradient StreamLSTM StreamRNN Subtract Take
+        TakeAlongAxis TakeSamples Tanh TextVectorization ThresholdedReLU Tile TimeDistributed TokenizerFile TopK
+        Unfold UpSampling1D UpSampling2D UpSampling3D Variable Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge
-        Huber KLDivergence LogCosh Loss MeanAbsoluteError MeanAbsolutePercentageError MeanSquaredError
+        Huber KLDivergence LogCosh Loss MeanAbsoluteError MeanAbsolutePercentageError MeanOutput MeanSquaredError
         MeanSquaredLogarithmicError Poisson SparseCategoricalCrossentropy SquaredHinge
         BCE KLD MAE MAPE MSE MSLE bce binary_crossentropy categorical_crossentropy categorical_hinge contrastive
         contrastive_loss cosine_similarity hinge huber kl_divergence kld kullback_leibler_divergence log_cosh logcosh
-        mae mape mean_absolute_error mean_absolute_percentage_error mean_squared_error mean_squared_logarithmic_error
-        mse msle poisson sparse_categorical_crossentropy squared_hinge
+        mae mape mean mean_absolute_error mean_absolute_percentage_error mean_output mean_squared_error
+        mean_squared_logarithmic_error mse msle poisson sparse_categorical_crossentropy squared_hinge
     """,
     "metrics": """
         AUC BinaryAccuracy BinaryCrossentropy CategoricalAccuracy CategoricalCrossentropy CategoricalHinge

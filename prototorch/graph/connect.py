@@ -9,6 +9,7 @@ from typing import Any
 from prototorch.errors import did_you_mean
 from prototorch.graph.net import InputNode, LayerNode
 from prototorch.graph.symbolic import top_names
+from prototorch.layers.add_loss import AddLoss
 from prototorch.layers.base import Layer
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
@@ -141,7 +142,7 @@ class Connections:
         """Report the layers and inputs that no output depends on; of a chain only its last layer."""
         if not self.strict or self.has_broken_links:
             return
-        live = set(outputs)
+        live = set(outputs).union(*(p.tops for p in self.layers if isinstance(p.layer, AddLoss)))
         read: set[str] = set()
         for entry in reversed(self.layers):
             read.update(entry.bottoms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import get_args
@@ -47,9 +48,13 @@ _CAFFE_FIELDS = (
 
 
 @pause_gc()
-def read_net(document: Document, report: Report) -> tuple[Net | None, dict[str, Field]]:
-    """The net of an expanded document (None where there are mistakes: the report has them), and its other blocks."""
+def read_net(document: Document, report: Report, may_be_unread: bool = False) -> tuple[Net | None, dict[str, Field]]:
+    """The net of an expanded document (None where there are mistakes: the report has them), and its other blocks.
+
+    may_be_unread: whether layers may be there that nothing reads, as in a saved model whose losses were changed.
+    """
     reader = _NetReader(document, report)
+    reader.may_be_unread = may_be_unread
     net = reader.read()
     return net, reader.sections
 
@@ -66,6 +71,7 @@ class _NetReader:
         self.data_format: DataFormat | None = None  # of inputs and layers that state none
         self.connections = Connections(report, _all_names(document.fields), document.complete)
         self.current: str | None = None  # the output of the layer before
+        self.may_be_unread = False
         self.reported_no_input = False  # it was reported that there is no input
 
     def read(self) -> Net | None:
@@ -89,10 +95,12 @@ class _NetReader:
             self.current = next(iter(self.connections.inputs))
         for f in fields:
             self.read_field(f)
-        outputs = self.read_outputs()
+        inner = self.values_with_loss()
+        outputs = self.read_outputs(inner)
         class_names = self.read_class_names()
         if self.connections.layers:
-            self.connections.report_unreachable(outputs)
+            if not self.may_be_unread:
+                self.connections.report_unreachable([*outputs, *inner])
         elif self.connections.strict and not len(self.report):
             source = self.document.source
             is_empty = not self.document.statements
@@ -342,15 +350,21 @@ class _NetReader:
 
     # ------------------------------------------------------------------ outputs
 
-    def read_outputs(self) -> list[str]:
-        """The net's outputs: as named, or the last layer's; and every other output that the text gives a loss."""
+    def read_outputs(self, inner: Sequence[str]) -> list[str]:
+        """The net's outputs: as named; or else the last layer's, and every other one that the text gives a loss.
+
+        inner: what `values_with_loss` gives."""
         layers = self.connections.layers
         names = self.connections.output_names(self.output)
-        extra = [name for f in self.loss_outputs() for name in self.connections.output_names(f, "output with a loss")]
+        extra = inner if self.output is None else []
         if self.output is None and layers and layers[-1].tops:
             order = {top: number for number, p in enumerate(layers) for top in p.tops}
             return sorted({layers[-1].tops[0], *extra}, key=lambda top: order.get(top, -1))
         return list(dict.fromkeys([*names, *extra]))
+
+    def values_with_loss(self) -> list[str]:
+        """The outputs of layers that the text gives a loss, those of the net or inner ones."""
+        return [name for f in self.loss_outputs() for name in self.connections.output_names(f, "output with a loss")]
 
     def loss_outputs(self) -> list[Field]:
         """The ``output`` fields of the losses in the compile block."""

@@ -39,6 +39,7 @@ class Loss(Block, family="loss"):
     Attributes:
         target_kind: what targets are: "classes" integers from 0; "one_hot" a distribution over the class axis; "binary"
             values from 0 to 1; "values" any values.
+        needs_target: whether it compares the output with a target; without one, data give none for it.
         class_axis: the axis of the output along which the classes lie.
         max_classes: how many classes numbered targets of one unit may stand for: any number for "classes", 2 for
             "binary", 0 for "values", which are compared as numbers.
@@ -80,6 +81,7 @@ class Loss(Block, family="loss"):
     }
 
     target_kind: ClassVar[TargetKind] = "values"
+    needs_target: ClassVar[bool] = True
     target_bounds: ClassVar[tuple[float, float]] = (-inf, inf)
     output_activation: ClassVar[type[ActivationLayer] | None] = None
 

@@ -114,7 +114,8 @@ def _check_losses(cache: PlanCache, errors: list[Diagnostic]) -> bool:
     outputs = cache.output_specs(specs)
     for term in cache.loss_terms:
         with _collected(diagnostics):
-            make_target(term, outputs[term.output])
+            if term.loss.needs_target:
+                make_target(term, outputs[term.output])
     if not diagnostics:
         with _collected(diagnostics):
             cache.step_graphs.build(TEST, specs)

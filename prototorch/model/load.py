@@ -245,7 +245,7 @@ def read_blocks(document: Document, report: Report, is_saved_model: bool = False
 
     The vocabularies that a text names are read; one in a saved model is a mistake.
     """
-    net, sections = read_net(document, report)
+    net, sections = read_net(document, report, may_be_unread=is_saved_model)
     if net is not None:
         _read_vocabularies(net, report, is_saved_model)
     blocks: dict[str, Any] = {}

@@ -128,6 +128,8 @@ def output_kinds(model: Model) -> dict[str, str]:
     """The kind of each output's elements, by its loss: see `Predictions`."""
     kinds = {}
     for term in model.trainer.plan_cache.loss_terms:
+        if term.output not in model.net.outputs or not term.loss.needs_target:
+            continue
         logits = bool(getattr(term.loss, "from_logits", False))
         if term.loss.target_kind in ("classes", "one_hot"):
             kinds[term.output] = "softmax" if logits else "scores"

@@ -49,6 +49,8 @@ class BatchFeeder:
         self._unit_weights: dict[int, np.ndarray] = {}
         self._input_targets = input_targets(plan_cache, data) if plan_cache.loss_terms else {}
         self._target_columns = {**data.target_columns, **self._input_targets}
+        outputs = dict.fromkeys(t.output for t in plan_cache.loss_terms)
+        self._outputs_without_target = [o for o in outputs if o not in self._target_columns]
         #: whether preprocessing is part of the step, on a device
         self.preprocesses_on_device = self._can_preprocess_on_device(has_loader)
         can_pad = plan_cache.backend.is_shape_specialized and not self.preprocesses_on_device
@@ -160,6 +162,8 @@ class BatchFeeder:
     def targets_and_weights(self, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Targets and sample weights of a batch."""
         inputs: dict[str, np.ndarray] = {}
+        for output in self._outputs_without_target:
+            inputs[SAMPLE_WEIGHT_PREFIX + output] = self._sample_weights(None, columns)
         for output, column in self._target_columns.items():
             target = columns[column]
             if output in self._input_targets:
@@ -168,11 +172,12 @@ class BatchFeeder:
             inputs[SAMPLE_WEIGHT_PREFIX + output] = self._sample_weights(target, columns)
         return inputs
 
-    def _sample_weights(self, target: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        ones = self._unit_weights.get(len(target))
+    def _sample_weights(self, target: np.ndarray | None, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+        count = len(next(iter(columns.values())) if target is None else target)
+        ones = self._unit_weights.get(count)
         if ones is None:
-            ones = self._unit_weights[len(target)] = np.ones(len(target), np.float32)
-        if self.class_weight:
+            ones = self._unit_weights[count] = np.ones(count, np.float32)
+        if self.class_weight and target is not None:
             ones = ones * sample_class_weights(target, self.class_weight)
         if self.data.weight is not None:
             ones = ones * columns[self.data.weight].astype(np.float32).reshape(-1)

@@ -27,6 +27,7 @@ def check_class_weights(
         )
     if not weights:
         return {}
+    loss_terms = [term for term in loss_terms if term.loss.needs_target]
     if len(loss_terms) != 1:
         raise UsageError("class_weight is for models with one loss; sample_weight can weigh the samples of any model")
     term = loss_terms[0]

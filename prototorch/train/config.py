@@ -11,7 +11,7 @@ from prototorch.engine.backends.precision import MODEL_PRECISIONS
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
 from prototorch.optimizers import Optimizer
-from prototorch.schema import Block, Choice, FieldType, example, field
+from prototorch.schema import Block, Choice, FieldType, Identifier, example, field
 from prototorch.schema.block_source import find_span, set_source
 from prototorch.schema.call_schema import class_schema
 from prototorch.schema.family import NestedBlock, NestedBlockList
@@ -36,14 +36,20 @@ class OutputLoss(Block):
     display_name = "loss"
 
     type: Loss = field(doc="The loss.")
-    output: str | None = field(default=None, doc="The output it is taken at; the only one where it is left out.")
+    output: str | None = field(
+        default=None, doc="The output of the net, or of any layer, that it is taken at; the only one if not given."
+    )
     weight: float = field(default=1.0, doc="Its factor in the total.")
     target: str | None = field(default=None, doc="The data column it is compared with; the n-th for the n-th loss.")
+    name: str | None = field(
+        default=None, type=Identifier(), doc="Its name in the logs; that of the output with _loss if not given."
+    )
 
     examples = [
         example("loss: sparse_categorical_crossentropy { from_logits: true }"),
         example('loss { output: "score"  type: mse  weight: 0.3 }'),
         example('loss { type: mse  target: "image" }'),
+        example('loss { name: "raised"  output: "score"  type: mean  weight: -1 }'),
     ]
 
 

@@ -32,6 +32,7 @@ def model_signature(plan_cache: PlanCache, preprocessor: Preprocessor) -> ModelS
     """
     net, terms = plan_cache.net, plan_cache.loss_terms
     inputs = {node.name: node.shape for node in net.inputs}
+    terms = tuple(t for t in terms if t.loss.needs_target)
     names = tuple(dict.fromkeys(t.target or t.output for t in terms if t.target not in inputs)) or net.outputs
     preprocessed = preprocessor.name if preprocessor.has_layers else None
     return ModelSignature(
@@ -66,7 +67,7 @@ def _targets(
     return {
         t.output: _describe_output(plan_cache.net, t.output, make_target(t, outputs[t.output]))
         for t in terms
-        if t.output not in from_inputs
+        if t.loss.needs_target and t.output not in from_inputs
     }
 
 
@@ -78,7 +79,8 @@ def _with_target_shapes(
     Raises DataError where later data have another one.
     """
     terms = []
-    learned = [t for t in dict.fromkeys(term.output for term in plan_cache.loss_terms) if t not in from_inputs]
+    terms_with_target = [term for term in plan_cache.loss_terms if term.loss.needs_target]
+    learned = [t for t in dict.fromkeys(term.output for term in terms_with_target) if t not in from_inputs]
     for term in plan_cache.loss_terms:
         if isinstance(term.loss, FunctionLoss) and term.output in learned and len(learned) == len(dataset.targets):
             by_order = dict(zip(learned, dataset.targets, strict=True))
@@ -107,7 +109,7 @@ def _widen(
         outputs = plan_cache.output_specs(larger)
     except ModelError:  # the net takes this size alone
         return targets
-    terms = {term.output: term for term in plan_cache.loss_terms}
+    terms = {term.output: term for term in plan_cache.loss_terms if term.loss.needs_target}
     wide = {}
     for name, target in targets.items():
         other = make_target(terms[name], outputs[name]).shape
@@ -208,7 +210,7 @@ def _predicted_kind(plan_cache: PlanCache) -> TextKind | None:
         outputs = plan_cache.output_specs({node.name: Spec((1, inputs[0].length), node.dtype)})
     except ModelError:  # reported where the data are bound
         return None
-    shapes = [spec.shape[1:] for spec in outputs.values()]
+    shapes = [outputs[name].shape[1:] for name in plan_cache.net.outputs]
     return "windows" if all(len(s) == 2 and s[0] == inputs[0].length for s in shapes) else None
 
 

@@ -32,7 +32,7 @@ def evaluate(runner: StepRunner, data: Batches, calls: CallbackList, steps: int 
         with closing_batches(iter(data.batches)) as batches:
             for number, batch in enumerate(batches):
                 runner.call_hooks(calls, "on_test_batch_begin", number)
-                runner.run_step(TEST, feeder, batch, batch.num_samples)
+                runner.run_step(TEST, feeder, batch, batch.num_samples, number)
                 runner.call_hooks(calls, "on_test_batch_end", number, metrics.results(TEST) if needs_logs else {})
                 if (runner.is_fitting and runner.interrupt_signal is not None) or number + 1 == steps:
                     break
@@ -53,7 +53,7 @@ def predict(runner: StepRunner, data: Batches, calls: CallbackList, steps: int |
         for number, batch in enumerate(batches):
             runner.call_hooks(calls, "on_predict_batch_begin", number)
             with runner.lock:
-                outputs = runner.run_step(PREDICT, feeder, batch, batch.num_samples)
+                outputs = runner.run_step(PREDICT, feeder, batch, batch.num_samples, number)
                 copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
             for name, array in copies.items():
                 parts[name].append(array)

@@ -21,7 +21,11 @@ from prototorch.text.diagnostics import located
 from prototorch.text.source import Span
 from prototorch.train.config import Compile, OutputLoss
 
+#: what each epoch logs beside losses and metrics
+RESERVED_NAMES = ("loss", "batch_loss", "learning_rate", "seconds", "waiting")
+
 __all__ = [
+    "RESERVED_NAMES",
     "LossTerm",
     "MetricTerm",
     "apply_loss_weights",
@@ -94,9 +98,17 @@ def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
                         f"the net has {len(net.outputs)} outputs ({', '.join(net.outputs)}): say loss {{ output: ... }}"
                     )
         with located(find_span(item, "output")):
-            _check_output(net, output, "loss")
+            _check_value(net, output, "loss")
         before = sum(t.output == output for t in terms)
-        name = f"{output}_loss_{before + 1}" if before else f"{output}_loss"
+        name = item.name or (f"{output}_loss_{before + 1}" if before else f"{output}_loss")
+        with located(find_span(item, "name")):
+            _check_name(name, terms)
+        if item.target is not None and not item.type.needs_target:
+            with located(find_span(item, "target")):
+                raise UsageError(
+                    f"loss: {type(item.type).__name__} compares {output!r} with nothing, and has the target "
+                    f"{item.target!r}: take out the target, or write a loss that compares, such as type: mse"
+                )
         terms.append(
             LossTerm(
                 output,
@@ -113,14 +125,16 @@ def resolve_loss_terms(net: Net, config: Compile) -> tuple[LossTerm, ...]:
 
 def check_metrics(net: Net, config: Compile, loss_terms: Sequence[LossTerm]) -> None:
     """Raise UsageError for a metric at an output that does not exist, or that has no loss and therefore no target."""
-    with_loss = {t.output for t in loss_terms}
+    with_target = {t.output for t in loss_terms if t.loss.needs_target}
     for item in (*config.metrics, *config.weighted_metrics):
         if item.output is None:
             continue
         with located(find_span(item, "output")):
-            _check_output(net, item.output, "metrics")
-            if item.output not in with_loss:
-                raise UsageError(f"metrics: the output {item.output!r} has no loss, and so no target to compare with")
+            _check_value(net, item.output, "metrics")
+            if item.output not in with_target:
+                loss = next((type(t.loss).__name__ for t in loss_terms if t.output == item.output), None)
+                reason = "has no loss" if loss is None else f"has the loss {loss}, which compares with nothing"
+                raise UsageError(f"metrics: the output {item.output!r} {reason}, and so no target to compare with")
 
 
 def resolve_metric_terms(
@@ -132,12 +146,12 @@ def resolve_metric_terms(
 
     Words such as "accuracy" become a metric by the loss and the output's shape.
     """
-    outputs = list(dict.fromkeys(t.output for t in loss_terms))
+    outputs = list(dict.fromkeys(t.output for t in loss_terms if t.loss.needs_target))
     items = [(item, False) for item in config.metrics] + [(item, True) for item in config.weighted_metrics]
     terms: list[MetricTerm] = []
     for item, is_weighted in items:
         for output in outputs if item.output is None else [item.output]:
-            loss = next((t.loss for t in loss_terms if t.output == output), None)
+            loss = next((t.loss for t in loss_terms if t.output == output and t.loss.needs_target), None)
             metric = item.type
             word = metric if isinstance(metric, str) else None
             if isinstance(metric, str):
@@ -226,9 +240,24 @@ def apply_loss_weights(
     )
 
 
-def _check_output(net: Net, output: str, what: str) -> None:
-    if output not in net.outputs:
-        raise UsageError(
-            f"{what}: the net has no output {output!r}; it has {', '.join(net.outputs)}."
-            f"{did_you_mean(output, net.outputs)}"
-        )
+def _check_value(net: Net, name: str, what: str) -> None:
+    """Raise UsageError for what is no output of a layer."""
+    values = [top for node in net.nodes for top in node.tops]
+    if name in values or name in net.outputs:
+        return
+    node = next((node for node in net.nodes if node.name == name), None)
+    if node is not None:
+        hint = f" The layer of that name gives its output another name: write {' or '.join(map(repr, node.tops))}."
+    else:
+        hint = did_you_mean(name, values)
+    raise UsageError(
+        f"{what}: the net has no output {name!r}; it has {', '.join(net.outputs)}, and those of its inner layers.{hint}"
+    )
+
+
+def _check_name(name: str, terms: Sequence[LossTerm]) -> None:
+    """Raise UsageError for the name of a loss that the logs have already."""
+    if any(t.name == name for t in terms):
+        raise UsageError(f"loss: the name {name!r} is used twice; the logs need a name of its own for each loss")
+    if name in RESERVED_NAMES:
+        raise UsageError(f"loss: {name!r} is a name that the logs have anyway: give it another one")

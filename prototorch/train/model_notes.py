@@ -55,7 +55,7 @@ def find_model_notes(steps: StepGraphBuilder) -> list[str]:
     precision = None if config is None else precision_note(config.precision, steps.backend.precision)
     notes = [] if precision is None else [precision]
     for term in steps.loss_terms:
-        if term.factor < 0:
+        if term.factor < 0 and term.loss.needs_target:
             notes.append(
                 f"the loss {term.name} has the weight {term.factor:g}: training maximises a loss of negative weight; "
                 "expected a weight of at least 0"

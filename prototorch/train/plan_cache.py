@@ -211,11 +211,12 @@ class PlanCache:
         return self._can_pad[key]
 
     def output_specs(self, specs: Mapping[str, Spec]) -> dict[str, Spec]:
-        """The specs of the net's outputs for inputs of these specs."""
+        """The specs of the net's outputs, and of what losses are taken at, for inputs of these specs."""
         key = tuple(sorted(specs.items()))
         if key not in self._output_specs:
             net_trace = trace(self.net, specs, False)
-            self._output_specs[key] = {name: net_trace.values[name].spec for name in self.net.outputs}
+            names = dict.fromkeys((*self.net.outputs, *(t.output for t in self.loss_terms)))
+            self._output_specs[key] = {name: net_trace.values[name].spec for name in names}
         return self._output_specs[key]
 
     def check_weights_fit(self, weights: Iterable[WeightSpec]) -> None:

@@ -18,6 +18,7 @@ from prototorch.engine.backends.executable_plan import APPLY, GUARD, LOSS
 from prototorch.errors import ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analyze_graph, is_batch_size_independent
 from prototorch.graph.ir import Graph, Value
+from prototorch.graph.mixed_precision import to_float32
 from prototorch.graph.net import Net
 from prototorch.graph.trace import InputPreprocessing, Trace, error_scope, trace
 from prototorch.layers import AddLoss
@@ -187,8 +188,10 @@ class StepGraphBuilder:
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
         for name in dict.fromkeys(t.output for t in self.loss_terms):
-            term = next(t for t in self.loss_terms if t.output == name)
-            targets[name] = graph.input(TARGET_PREFIX + name, term.target_spec(net_trace.values[name].spec))
+            term = next((t for t in self.loss_terms if t.output == name and t.loss.needs_target), None)
+            if term is not None:
+                spec = term.target_spec(to_float32(net_trace.values[name]).spec)
+                targets[name] = graph.input(TARGET_PREFIX + name, spec)
             weights[name] = graph.input(SAMPLE_WEIGHT_PREFIX + name, Spec((batch,)))
         total: Value | None = None
         per_sample: dict[str, Value] = {}
@@ -197,8 +200,9 @@ class StepGraphBuilder:
             with located(term.span), error_scope(graph, f"loss {term.name}"):
                 mask = output_mask(net_trace, term.output)
                 masks = {} if mask is None else {"mask": mask}
+                target = targets[term.output] if term.loss.needs_target else None
                 samples = per_sample[term.name] = term.loss.per_sample_loss(
-                    targets[term.output], net_trace.values[term.output], **masks
+                    target, to_float32(net_trace.values[term.output]), **masks
                 )
                 mean = per_term[term.name] = ops.sum(samples * weights[term.output]) * share
                 mean = mean if term.factor == 1.0 else mean * term.factor

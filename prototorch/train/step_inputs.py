@@ -41,6 +41,7 @@ def is_training(phase: str) -> bool:
     return phase in (TRAIN, ACCUMULATE)
 
 
-def random_key(seed: int, step: int) -> np.ndarray:
-    """The random key of a step: uint64 [2], the seed and a counter."""
-    return np.array([seed & (2**64 - 1), step], np.uint64)
+def random_key(seed: int, step: int, number: int = 0) -> np.ndarray:
+    """The random key of a step: uint64 [2], the seed and a counter. number: of a batch that is not trained on, of
+    which each draws other numbers."""
+    return np.array([seed & (2**64 - 1), step + (number << 40)], np.uint64)

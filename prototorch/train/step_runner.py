@@ -167,10 +167,10 @@ class StepRunner(FitState):
         return feeder
 
     def run_step(
-        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
+        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int, number: int = 0
     ) -> dict[str, Any]:
         """Run one step on a batch. The outputs are the plan's memory, valid until the next step: hold `lock` until
-        they have been read.
+        they have been read. number: of the batch, from 0, in an evaluation or a prediction.
 
         Raises TrainingError with the cause where the loss of a training step is not finite; the weights are then as
         they were before the step.
@@ -178,7 +178,7 @@ class StepRunner(FitState):
         with self.lock:
             if self._unread_logs is not None:
                 self._unread_logs.keys()  # they belong to the step before
-            return self._run_step(phase, feeder, columns, count)
+            return self._run_step(phase, feeder, columns, count, number)
 
     def synchronize(self) -> None:
         """Wait until all steps are done, and check their losses.
@@ -241,7 +241,7 @@ class StepRunner(FitState):
                 self._deferred.run(calls.call, hook, *args)
 
     def _run_step(
-        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int
+        self, phase: str, feeder: BatchFeeder, columns: Mapping[str, np.ndarray], count: int, number: int
     ) -> dict[str, Any]:
         if feeder.has_variable_sizes:
             feeder = feeder.for_batch(columns)
@@ -257,7 +257,7 @@ class StepRunner(FitState):
         if phase != PREDICT:
             inputs.update(feeder.targets_and_weights(columns))
         if RANDOM_KEY in executor.plan.inputs:
-            inputs[RANDOM_KEY] = random_key(self.plan_cache.seed, self.step)
+            inputs[RANDOM_KEY] = random_key(self.plan_cache.seed, self.step, number)
         if AUGMENT_KEY in executor.plan.inputs:
             inputs[AUGMENT_KEY] = random_key(columns.context.key if isinstance(columns, Batch) else 0, 0)
         if not is_training(phase):

@@ -112,7 +112,7 @@ IDS = [f"{i}-{case[0]!r}" for i, case in enumerate(CASES)]
 
 
 def test_every_loss_is_compared():
-    others = {L.ContrastiveLoss, L.FunctionLoss}  # with tests of their own
+    others = {L.ContrastiveLoss, L.FunctionLoss, L.MeanOutput}  # with tests of their own
     assert {type(case[0]) for case in CASES} | others == set(L.Loss.members().values())
 
 
