@@ -85,7 +85,7 @@ def open_paths(
         DataError: a missing path, a folder without images, arrays that are not those of the model.
         UsageError: images and tables together, or several tables.
     """
-    if signature.text_names and not _holds_ids(what[0]):
+    if signature.text_names and signature.table.encoding is None and not _holds_ids(what[0]):
         return _open_texts(what, signature)
     paths: list[str] = []
     tables: list[Path] = []

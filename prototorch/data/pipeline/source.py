@@ -110,12 +110,20 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     shape, cover, block = signature.image_shape, signature.cover_size, data
     with located(find_span(block, "source")):
         data, groups = _by_names(data, signature, limits)
-    table = None if signature.text_names else pipeline.table_options(data, signature, learn)
+    is_typed = not signature.text_names or pipeline.reads_types(data, signature)
+    table = pipeline.table_options(data, signature, learn) if is_typed else None
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
         train, validation = data.open_train_and_validation(
-            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind(), groups, table
+            shape,
+            signature.seed,
+            limits,
+            () if is_typed else signature.texts(),
+            learn,
+            None if is_typed else signature.text_kind(),
+            groups,
+            table,
         )
     return Columns(signature, train, Feeding(data.loader_options()), validation, block)
 
