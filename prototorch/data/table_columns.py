@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prototorch.data.tables.table_encoding import TableEncoding
+if TYPE_CHECKING:
+    from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableColumns"]
 
@@ -76,7 +78,9 @@ class TableColumns:
             groups.append({str(n): _read_names(columns, kind) for n, columns in names.items()})
         if value["format"] == 2:
             return TableColumns(features, labels, groups[0], groups[1])
-        return TableColumns(features, labels, groups[0], groups[1], TableEncoding.from_json(value.get("encoding")))
+        encodings = importlib.import_module("prototorch.data.tables.table_encoding")  # which most models do not need
+        encoding = encodings.TableEncoding.from_json(value.get("encoding"))
+        return TableColumns(features, labels, groups[0], groups[1], encoding)
 
 
 def _read_names(names: object, kind: str) -> tuple[str, ...]:

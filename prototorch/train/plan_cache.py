@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
@@ -35,9 +35,11 @@ from prototorch.train.memory_estimate import (
 from prototorch.train.metric_totals import MetricTotals
 from prototorch.train.step_graph import StepGraphBuilder
 from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
-from prototorch.train.target_scaling import TargetScaling
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits
+
+if TYPE_CHECKING:
+    from prototorch.train.target_scaling import TargetScaling
 
 __all__ = ["PlanCache"]
 

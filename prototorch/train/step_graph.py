@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -47,9 +47,11 @@ from prototorch.train.step_inputs import (
     TRAIN,
     is_training,
 )
-from prototorch.train.target_scaling import TargetScaling
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits, initial_slot
+
+if TYPE_CHECKING:
+    from prototorch.train.target_scaling import TargetScaling
 
 __all__ = ["LossValues", "StepGraph", "StepGraphBuilder"]
 

@@ -12,7 +12,7 @@ from prototorch.data.data_block import Data
 from prototorch.data.frames import as_table, column_names, column_values, is_frame, whole_table
 from prototorch.data.label_words import encode_labels
 from prototorch.data.pipeline.signature import ModelSignature
-from prototorch.data.pipeline.tables import reads_types, table_options
+from prototorch.data.pipeline.table_statements import reads_types, table_options
 from prototorch.data.tables.frame import TypedTable
 from prototorch.data.tables.raw_table import raw_column, raw_table, stored_values
 from prototorch.data.tables.table_dataset import TableDataset, TableTargets

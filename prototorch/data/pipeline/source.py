@@ -69,7 +69,7 @@ class DataSource:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
             columns = _open_data(x, signature, learn=learn)
-            return columns if learn else pipeline.encode_table(columns)
+            return columns if learn or not columns.dataset.needs_encoding else pipeline.encode_table(columns)
         if isinstance(x, Dataset):
             return Columns(signature, x)
         if _gives_samples(x):
@@ -193,12 +193,14 @@ def open_fit_data(
         seed = signature.seed if is_declared else None  # arrays: the last samples, as in Keras
         with located(declared.split_span):
             training = training.split(declared.validation_split, seed)
-    training = pipeline.learn_table(training)
+    if training.dataset.needs_encoding:
+        training = pipeline.learn_table(training)
     signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
     if validation is not None:
         return training, validation.columns(signature)
     if declared_validation is not None:
-        return training, pipeline.encode_table(_open_data(declared_validation, signature, signature.limits))
+        other = _open_data(declared_validation, signature, signature.limits)
+        return training, pipeline.encode_table(other) if other.dataset.needs_encoding else other
     return training, training.of_validation()
 
 

@@ -12,37 +12,11 @@ from prototorch.data.pipeline.signature import ModelSignature
 from prototorch.data.tables.table_dataset import TableDataset
 from prototorch.data.tables.table_encoding import TableEncoding
 from prototorch.data.tables.table_inputs import TableInputs
-from prototorch.data.tables.table_options import TableOptions
 from prototorch.errors import DataError, UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
 
-__all__ = ["encode_rows", "encode_table", "learn_table", "reads_types", "table_options"]
-
-
-def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> TableOptions:
-    """How a table of a data block is read for a model. learn: whether it is the training's."""
-    encoding = signature.table.encoding
-    if data is None:
-        return TableOptions(encoding=encoding, learns=learn, needs_targets=bool(signature.learned))
-    return TableOptions(
-        tuple(data.column),
-        data.missing,
-        data.scale,
-        None if learn and data.refit else encoding,
-        learn,
-        bool(signature.learned),
-        len(signature.outputs),
-        tuple(data.inputs),
-        data.weights,
-        tuple(signature.inputs),
-        data.folder,
-    )
-
-
-def reads_types(data: Data, signature: ModelSignature) -> bool:
-    """Whether a table of this block is read by type, whatever its values are."""
-    return data.text is None and table_options(data, signature, learn=False).is_declared
+__all__ = ["encode_rows", "encode_table", "learn_table"]
 
 
 def learn_table(columns: Columns) -> Columns:

@@ -87,6 +87,7 @@ class TableDataset(Dataset):
     """
 
     is_cheap = True
+    needs_encoding = True
 
     def __init__(
         self,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prototorch.data.tables.column_block import Column, InputColumns, Scale
-from prototorch.data.tables.table_encoding import TableEncoding
+
+if TYPE_CHECKING:
+    from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableOptions"]
 
