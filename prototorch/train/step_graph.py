@@ -262,7 +262,7 @@ class StepGraphBuilder:
         scaling = self.target_scalings.get(output)
         if scaling is None:
             return value
-        output_value: Value = scaling.unscale(value)
+        output_value: Value = scaling.unscale(to_float32(value))
         return output_value
 
     def _function_metrics(self, net_trace: Trace, graph: Graph) -> list[Value]:
