@@ -17,9 +17,9 @@ NAMES = {
     "prototorch": """
         Callback Data EvaluationResult Function Generator Graph Input Layer Model Module Sequential Variable
         Weights __version__ autograd backends caffe callbacks compile constraints cuda data default_generator errors
-        generate func grad gradients group initializers layers linalg load load_compiled load_model losses manual_seed
-        metrics model_from_bytes models nn ops optim optimizers read_weights regularizers save schedules special
-        training utils
+        generate generate_stream func grad gradients group initializers layers linalg load load_compiled load_model
+        losses manual_seed metrics model_from_bytes models nn ops optim optimizers read_weights regularizers save
+        schedules special training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
@@ -86,7 +86,7 @@ NAMES = {
     """,
     "data": """
         ArrayDataset Batch BatchContext BatchStream BoundDataset Column DATASET_NAMES Data DataWarning Dataset
-        ImageFileDataset ImageReader InputColumns Loader SampleError SiamesePairs SourceOptions TargetSpec TypedTable
+        ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec TypedTable
         as_dataset bind check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "optim": """

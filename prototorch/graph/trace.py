@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
@@ -16,7 +14,7 @@ from prototorch.errors import ModelError, ModelWarning, ShapeError, did_you_mean
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.weight_spec import SharedWeight, WeightSpec, default_values, merge_weights, stated_options
+from prototorch.graph.weight_spec import SharedWeight, WeightSpec, merge_weights, stated_options
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import MapLayer
@@ -72,9 +70,6 @@ class Trace:
         return value if value is not None else self.graph.input(self.key_name, Spec((2,), "uint64"))
 
 
-_SLASHES = re.compile("/").finditer
-
-
 class LayerContext:
     """The `Context` of one layer in a trace."""
 
@@ -85,10 +80,6 @@ class LayerContext:
         self.warnings: list[str] = []
         self.used_weights: set[str] = set()
         self._sites = 0
-
-    @cached_property
-    def _defaults(self) -> frozenset[int]:
-        return default_values(self.layer)
 
     @property
     def trainable(self) -> bool:
@@ -112,9 +103,9 @@ class LayerContext:
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
         self.used_weights.add(full)
-        for share in self.root.share:
-            if f"{self.root_key}/{share.weight}" == full:
-                return self._shared_weight(full, spec, share)
+        share = next((s for s in self.root.share if f"{self.root_key}/{s.weight}" == full), None)
+        if share is not None:
+            return self._shared_weight(full, spec, share)
         if self.layer is not self.root:
             self.trace.inner_layers.setdefault(f"{self.weights_key}/", self.layer)
         initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
@@ -127,7 +118,7 @@ class LayerContext:
             fans=fans or compute_fans(spec.shape),
             trainable=on,
             layer=self.node_name,
-            stated=stated_options(self._defaults, options),
+            stated=stated_options(self.layer, options),
             **options,
         )
         other = self._transposed_weight(weight, name)
@@ -170,7 +161,7 @@ class LayerContext:
                     "rename one of the layers"
                 )
             return
-        above = [m.string[: m.start()] for m in _SLASHES(name)]
+        above = [name[:end] for end, character in enumerate(name) if character == "/"]
         other = next((folder for folder in above if folder in weights), folders.get(name))
         if other is not None:
             raise ShapeError(
@@ -265,11 +256,9 @@ def check_weight(
     name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None, constraint: Constraint | None
 ) -> None:
     """Raise ShapeError, with the weight's name, where one of these does not take a weight of this spec."""
+    graph = Graph()
     try:
         initializer.check_shape(spec.shape)
-        if regularizer is None and constraint is None:
-            return
-        graph = Graph()
         with use_interpreter(graph):
             if regularizer is not None:
                 regularizer.penalty(graph.state(name, spec))
@@ -304,12 +293,14 @@ def record_layer(ctx: Context, layer: Layer, inputs: tuple[Value, ...]) -> Any:
     if wrong is not None:
         raise ShapeError(wrong)
     result = layer.record(ctx, *inputs)
-    if layer.mask_policy != "use" and any(ctx.mask(x) is not None for x in inputs):
-        _set_output_masks(ctx, layer, inputs, result if isinstance(result, tuple) else (result,))
+    pass_masks_on(ctx, layer, inputs, result if isinstance(result, tuple) else (result,))
     return result
 
 
-def _set_output_masks(ctx: Context, layer: Layer, inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> None:
+def pass_masks_on(ctx: Context, layer: Layer, inputs: tuple[Value, ...], outputs: tuple[Value, ...]) -> None:
+    """Give the outputs of a layer that is recorded the masks of its inputs, by its `mask_policy`."""
+    if layer.mask_policy == "use" or all(ctx.mask(x) is None for x in inputs):
+        return
     mask = ctx.mask(inputs[0]) if layer.mask_policy == "keep" else None
     for out in outputs:
         if mask is not None and ctx.mask(out) is None and is_mask_shape(mask.shape, out.shape):
@@ -393,13 +384,15 @@ def _outputs_to_float32(net: Net, result: Trace) -> None:
                 result.masks[wide] = result.masks[value]
 
 
-def trace_node(result: Trace, node: LayerNode) -> None:
-    """Record one layer whose inputs are recorded; `trace` does it for a whole net. Raises ShapeError."""
+def trace_node(result: Trace, node: LayerNode, record: Callable[..., Any] = record_layer) -> None:
+    """Record one layer whose inputs are recorded; `trace` does it for a whole net. Raises ShapeError.
+
+    record: ``record(ctx, layer, inputs)`` records the layer's ops and gives its outputs."""
     ctx = LayerContext(result, node.name, node.weights_key, node.layer, node.layer)
     interpreter: AbstractContextManager[Any] = use_interpreter(result.graph)
     narrowing = Autocast(result.compute_dtype) if result.compute_dtype is not None else None
     with interpreter, result.graph.scope(node.name), result.graph.autocast(narrowing):
-        outputs_of_layer = record_layer(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
+        outputs_of_layer = record(ctx, node.layer, tuple(result.values[b] for b in node.bottoms))
     _check_sharing(result, node, ctx.used_weights)
     if isinstance(node.layer, MapLayer) and any(result.values[b].kind == "input" for b in node.bottoms[:1]):
         ctx.warnings += node.layer.describe_unusual_input(result.values[node.bottoms[0]].shape[1:])

@@ -11,7 +11,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.layers.base import Layer, MaskPolicy
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import example, field
 
@@ -219,6 +219,10 @@ class Softmax(ActivationLayer):
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("Softmax { }", inputs=[(4,)]), example("Softmax { axis: 1 }", inputs=[(3, 2, 2)])]
 
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, self.axis % inputs[0].ndim > 1, *inputs)
+        return self.record(ctx, *inputs)
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         mask = ctx.mask(x)
         if mask is None or self.axis % x.ndim >= mask.ndim or mask.shape[self.axis % x.ndim] == 1 < x.shape[self.axis]:
@@ -239,6 +243,10 @@ class LogSoftmax(ActivationLayer):
 
     axis: int = field(default=-1, doc="The axis, the batch dimension being 0.")
     examples = [example("LogSoftmax { }", inputs=[(4,)]), example("LogSoftmax { axis: 1 }", inputs=[(3, 2, 2)])]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, self.axis % inputs[0].ndim > 1, *inputs)
+        return self.record(ctx, *inputs)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.log_softmax(x, axis=self.axis)

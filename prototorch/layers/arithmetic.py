@@ -18,6 +18,7 @@ class _Binary(Layer):
 
     inputs = 2
     mask_policy = "keep"
+    independent_steps = True
     function: ClassVar[Any]
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
@@ -114,6 +115,7 @@ class LogicalNot(Layer):
 
     symbolic_function = "logical_not"
     mask_policy = "keep"
+    independent_steps = True
     examples = [example("LogicalNot { }", inputs=[(2, 3)], dtype="bool")]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -148,6 +150,7 @@ class Power(Layer):
     symbolic_function = "pow"
     inputs = (1, 2)
     mask_policy = "keep"
+    independent_steps = True
     exponent: float | None = field(default=None, doc="The exponent, where there is one input.")
     examples = [
         example("Power { exponent: 2 }", inputs=[(2, 3)]),

@@ -11,7 +11,7 @@ from math import inf
 from typing import Any, ClassVar, Literal, Self
 
 from prototorch.errors import UsageError
-from prototorch.layers.context import Context
+from prototorch.layers.context import Context, DecodingContext
 from prototorch.layers.foreign_names import FIELD_HINTS, LAYER_HINTS
 from prototorch.layers.keras_arguments import LAYER_ARGUMENTS
 from prototorch.layers.layer_output import layer_symbols
@@ -46,6 +46,9 @@ class Layer(Block, family="layer"):
     #: whether outside training an element of the output follows from the one at the same place of the input alone, all
     #: elements being treated alike but for weights: the axes, and the features, may then be in any order
     keeps_positions: ClassVar[bool] = False
+    #: whether outside training a step of the output [batch, steps, ...] follows from the same step of the inputs alone,
+    #: all steps being treated alike, as with ``keeps_positions``; else `decode_steps` is its own
+    independent_steps: ClassVar[bool] = False
     #: whether the features of the input end here: an element of the output follows from all of them (Dense, recurrent
     #: layers, attention), or the output's axes have another meaning (Embedding, Permute)
     consumes_features: ClassVar[bool] = False
@@ -143,6 +146,19 @@ class Layer(Block, family="layer"):
     def record(self, ctx: Context, *inputs: Any) -> Any:
         """As `call`, on inputs as they lie in the net; `MapLayer` transposes them for `call`."""
         return self.call(ctx, *inputs)
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: Any) -> Any:
+        """The outputs at the next steps of sequences: as `record` would give them for whole sequences.
+
+        Raises ShapeError where they need more than the inputs at these steps, and the layer keeps nothing of others.
+        """
+        self.check_independent_steps(ctx, self.keeps_positions or self.independent_steps, *inputs)
+        return self.record(ctx, *inputs)
+
+    def check_independent_steps(self, ctx: DecodingContext, holds: bool, *inputs: Any) -> None:
+        """Raise ShapeError unless the steps are independent, and all inputs follow from the sequences."""
+        if not holds or not all(map(ctx.is_stream, inputs)):
+            ctx.fail("its output at a step cannot be computed from what is kept of the steps before it")
 
     def with_data_format(self, data_format: Literal["channels_first", "channels_last"]) -> Self:
         """A copy in which this, and the layers inside, have this ``data_format`` where they state none."""

@@ -9,7 +9,7 @@ from prototorch import ops
 from prototorch.initializers.base import Initializer
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.mask_shapes import expand_mask
 from prototorch.schema import example, field
 
@@ -63,6 +63,10 @@ class BatchNormalization(ChannelAxisLayer, AffineNormLayer):
         example("BatchNormalization { batch_statistics: always }", inputs=[(2, 3)], batched=False),
         example("BatchNormalization { batch_statistics: never }", inputs=[(2, 3)]),
     ]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, self.batch_statistics != "always", *inputs)
+        return self.record(ctx, *inputs)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         axis = self.canonical_axis(ctx, x, self.channel_axis(x.ndim))

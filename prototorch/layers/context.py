@@ -1,6 +1,7 @@
 """The interface that a layer's `call` uses besides ops: weights, state updates, random keys, masks, sublayers.
 
-`graph.trace` implements it for graphs and `eager.layer_call` for eager mode; layers know neither.
+`graph.trace` implements it for graphs and `eager.layer_call` for eager mode; layers know neither. `graph.decoding`
+implements `DecodingContext`.
 """
 
 from __future__ import annotations
@@ -99,3 +100,42 @@ class Context(Protocol):
 
     def fail(self, message: str) -> NoReturn:
         """Raise a ShapeError that names the layer."""
+
+
+class DecodingContext(Context, Protocol):
+    """Handed to `Layer.decode_steps` as ``ctx``: the layer gets the next steps of sequences, and has caches of what it
+    needs of the earlier ones. Values [batch, steps, ...] that follow from the sequences are streams."""
+
+    #: the context without the sequences, for layers inside that work within a step
+    layer_context: Any
+    #: the largest number of steps of a sequence
+    capacity: int
+    #: which of the steps count, bool [batch, steps]: those of a shorter sequence come first
+    given_steps: Any
+
+    def is_stream(self, value: Any) -> bool:
+        """Whether a value follows from the sequences; any other one is whole, and the same at each call."""
+
+    def append(self, name: str, value: ArrayValue) -> ArrayValue:
+        """The steps of a value so far, [batch, capacity, ...]: the earlier ones, with these of ``value`` [batch, steps,
+        ...] behind them."""
+
+    def with_earlier_steps(self, name: str, value: ArrayValue, count: int) -> ArrayValue:
+        """The next steps of a value with ``count`` earlier ones before them, [batch, count + steps, ...]: zeros before
+        the first step of a sequence."""
+
+    def visible_steps(self, steps: int) -> ArrayValue:
+        """Which of the steps so far each of the next steps sees, itself and those before it: bool [batch, 1, steps,
+        capacity]."""
+
+    def state(self, name: str, first: ArrayValue) -> ArrayValue:
+        """What `set_state` has kept under this name at the last call; at the first step of a sequence ``first``."""
+
+    def set_state(self, name: str, value: ArrayValue) -> None:
+        """Keep a value [batch, ...] for the next call."""
+
+    def table_rows(self, table: Any) -> ArrayValue:
+        """The rows of a table [positions, ...] for the next steps, [batch, steps, ...].
+
+        Raises ShapeError for a table of fewer rows than ``capacity``.
+        """

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from prototorch import ops
 from prototorch.layers.channels import MapLayer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.weighted_layer import WeightedLayer
 from prototorch.layers.windows import (
     Pads,
@@ -78,6 +78,13 @@ class Conv1D(_ConvLayer):
         example("Conv1D { filters: 3  kernel_size: 2  dilation_rate: 3  padding: causal }", inputs=[(5, 1)]),
         example("Conv1D { filters: 2  kernel_size: 4  strides: 3  padding: [2, 0]  use_bias: false }", inputs=[(8, 3)]),
     ]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        x = inputs[0]
+        is_causal = self.padding == "causal" and max(self.strides) == 1 and x.ndim == 3
+        self.check_independent_steps(ctx, is_causal and self.has_channels_last(2), x)
+        before = (self.kernel_size[0] - 1) * self.dilation_rate[0]
+        return self.replace(padding="valid").record(ctx, ctx.with_earlier_steps("input", x, before))
 
 
 class Conv2D(_ConvLayer):

@@ -9,7 +9,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -40,12 +40,17 @@ class Dense(Layer):
     bias_constraint: Constraint | None = field(default=None, doc="Constraint on the bias.")
 
     mask_policy = "use"
+    independent_steps = True
     consumes_features = True
     transposable_weight = "kernel"
     examples = [
         example("Dense { units: 4 }", inputs=[(3,)]),
         example("Dense { units: 2  activation: tanh  use_bias: false }", inputs=[(5, 3)]),
     ]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, inputs[0].ndim > 2, *inputs)
+        return self.record(ctx, *inputs)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim < 2:

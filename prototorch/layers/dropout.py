@@ -55,6 +55,7 @@ class _SpatialDropout(MapLayer, RandomLayer):
     keeps_bounds = True
     rank: ClassVar[int]
     mask_policy: ClassVar[MaskPolicy] = "keep"
+    independent_steps: ClassVar[bool] = True
     rate: float = rate_field()
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:

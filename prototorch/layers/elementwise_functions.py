@@ -16,6 +16,7 @@ class _Function(Layer):
     """One op of one input; the classes below name it."""
 
     mask_policy = "keep"
+    independent_steps = True
     function: ClassVar[Any]
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
@@ -130,6 +131,7 @@ class Clip(Layer):
     """Each element brought between two bounds (keras.ops.clip). Input and output [batch, ...]."""
 
     mask_policy = "keep"
+    independent_steps = True
     min: float | None = field(default=None, doc="The lower bound; none for no bound.")
     max: float | None = field(default=None, doc="The upper bound; none for no bound.")
     examples = [
@@ -152,6 +154,7 @@ class Cast(Layer):
     """The elements as another type (keras.ops.cast). Floating-point numbers become integers by cutting off."""
 
     mask_policy = "keep"
+    independent_steps = True
     dtype: Literal["float32", "float64", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16",
                    "uint8", "bool"] = field(doc="The type of the output's elements.")  # fmt: skip
     examples = [

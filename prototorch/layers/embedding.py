@@ -10,7 +10,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.ops.lazy_array import LazyArray
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
@@ -26,6 +26,7 @@ class Embedding(Layer):
 
     channel_axis_note = "the vectors are a new last axis, as in Keras"
     consumes_features = True
+    independent_steps = True
 
     foreign_names = {"Embed": "Embedding"}
     foreign_fields = {"num_embeddings": "input_dim", "embedding_dim": "output_dim"}
@@ -80,6 +81,12 @@ class PositionEmbedding(Layer):
         example("PositionEmbedding { sequence_length: 9  initializer: random_normal }", inputs=[(4, 2)]),
     ]
 
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, inputs[0].ndim == 3, *inputs)
+        x = inputs[0]
+        table = ctx.weight("position_embeddings", (self.sequence_length, x.shape[2]), self.initializer)
+        return x + ctx.table_rows(table)
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 3:
             ctx.fail("the input must be [time, n]")
@@ -102,6 +109,12 @@ class SinePositionEncoding(Layer):
 
     mask_policy = "keep"
     examples = [example("SinePositionEncoding { }", inputs=[(4, 6)])]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, inputs[0].ndim == 3, *inputs)
+        x, n = inputs[0], inputs[0].shape[2]
+        table = LazyArray((ctx.capacity, n), x.dtype, lambda: self._table(ctx.capacity, n))
+        return x + ctx.table_rows(table)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim != 3:

@@ -14,6 +14,7 @@ class StopGradient(Layer):
     """The identity, through which no gradient passes (keras.ops.stop_gradient). Input and output [batch, ...]."""
 
     mask_policy = "keep"
+    independent_steps = True
     keeps_bounds = True
     foreign_names = {"Detach": "StopGradient"}
     examples = [
@@ -32,6 +33,7 @@ class Copies(Layer):
     """
 
     mask_policy = "keep"
+    independent_steps = True
     keeps_bounds = True
     count: int = field(default=2, min=1, max=1000, doc="The number of outputs.")
     examples = [

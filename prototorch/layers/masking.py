@@ -20,6 +20,7 @@ class Masking(Layer):
     channel_axis_note = "the features are the last axis, as in Keras"
     mask_policy = "use"
     keeps_bounds = True
+    independent_steps = True
 
     mask_value: float = field(default=0.0, doc="The value that marks a step to leave out.")
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from prototorch import ops
 from prototorch.layers.base import Layer, MaskPolicy
 from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.mask_shapes import expand_mask, join_masks
 from prototorch.schema import example
 
@@ -19,6 +19,7 @@ class MergeLayer(Layer, abstract=True):
 
     #: a text may give the inputs as branches
     accepts_branches: ClassVar[bool] = True
+    independent_steps: ClassVar[bool] = True
     inputs: ClassVar[int | tuple[int, int | None]] = (2, None)
 
     mask_policy: ClassVar[MaskPolicy] = "use"
@@ -231,6 +232,11 @@ class Concatenate(ChannelAxisLayer, MergeLayer):
         y = ops.concat(*inputs, axis=stated)
         ctx.set_mask(y, self._concat_masks(ctx, inputs, stated % y.ndim))
         return y
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        ndim = inputs[0].ndim
+        self.check_independent_steps(ctx, self.channel_axis(ndim) % ndim > 1, *inputs)
+        return self.record(ctx, *inputs)
 
     def _concat_masks(self, ctx: Context, inputs: tuple[ArrayValue, ...], axis: int) -> Any | None:
         """The masks one after the other where they extend along the axis, else as in other merging layers."""

@@ -8,7 +8,7 @@ from prototorch import ops
 from prototorch.layers.affine_norm import AffineNormLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.reductions import sample_axis
 from prototorch.schema import example, field
 
@@ -36,6 +36,10 @@ class LayerNormalization(AffineNormLayer):
         super().check()
         if not self.axis:
             self.refuse("axis names one axis or several, such as -1", "axis")
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, all(a % inputs[0].ndim > 1 for a in self.axis), *inputs)
+        return self.record(ctx, *inputs)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         over = tuple(sorted({self.canonical_axis(ctx, x, a) for a in self.axis}))
@@ -101,6 +105,10 @@ class RMSNormalization(Layer):
         example("RMSNormalization { }", inputs=[(3, 4)]),
         example("RMSNormalization { axis: [1, 2]  epsilon: 1e-5 }", inputs=[(2, 3)]),
     ]
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, all(a % inputs[0].ndim > 1 for a in self.axis), *inputs)
+        return self.record(ctx, *inputs)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         over = tuple(sorted({sample_axis(ctx, x, a) for a in self.axis}))

@@ -10,7 +10,7 @@ from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.attention_masks import attending_queries, by_head, visible_keys, zero_rows
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.layers.mask_shapes import steps_mask
 from prototorch.layers.rotary import RotaryEmbedding
 from prototorch.regularizers import Regularizer
@@ -90,6 +90,39 @@ class ProjectedAttention(Layer, abstract=True):
         masks = visible_keys(ctx, query, value, key, mask, self.causal)
         attending = attending_queries(ctx, query, value, masks, self.causal)
         heads, weights = self._attend(ctx, q, k, v, masks, attending)
+        y = self._output(ctx, query, heads)
+        return (y, weights) if self.return_attention_scores else y
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        query, *others = inputs
+        value = others[0] if others else query
+        key = others[1] if len(others) > 1 else value
+        from_sequences = [ctx.is_stream(x) for x in (query, value, key)]
+        is_possible = len(inputs) < 4 and not self.return_attention_scores
+        if from_sequences == [True, False, False]:  # all keys and values are known
+            self.check_independent_steps(ctx, is_possible and not self.causal and self.rotary is None)
+            return self.call(ctx, *inputs)
+        self.check_independent_steps(ctx, is_possible and self.causal, *inputs)
+        sizes = self.sizes()
+        q = self._rotate(ctx, self._heads(ctx, "query", query, sizes.heads, sizes.key_dim))
+        k = ctx.append("key", self._rotate(ctx, self._heads(ctx, "key", key, sizes.key_heads, sizes.key_dim)))
+        v = ctx.append("value", self._heads(ctx, "value", value, sizes.key_heads, sizes.value_dim))
+        if sizes.key_heads != sizes.heads:
+            k, v = (ops.repeat(x, sizes.heads // sizes.key_heads, axis=2) for x in (k, v))
+        visible, attending = ctx.visible_steps(query.shape[1]), steps_mask(ctx, query)
+        masks = {id(m): m for x in (value, key) if (m := steps_mask(ctx, x)) is not None}
+        for number, key_mask in enumerate(masks.values()):
+            so_far = ctx.append(f"mask{number}", key_mask)
+            visible = ops.logical_and(visible, ops.reshape(so_far, shape=(so_far.shape[0], 1, 1, so_far.shape[1])))
+        if masks:
+            sees_key = ops.squeeze(ops.any(visible, axis=3), axis=1)
+            attending = sees_key if attending is None else ops.logical_and(attending, sees_key)
+        heads = zero_rows(ops.attention_heads(q, k, v, visible, causal=False), attending, axis=1)
+        return self._output(ctx, query, heads)
+
+    def _output(self, ctx: Context, query: ArrayValue, heads: ArrayValue) -> Any:
+        """The output [batch, t, output] of the heads' values [batch, t, heads, value_dim]."""
+        sizes = self.sizes()
         batch, steps = query.shape[:2]
         depth = (sizes.heads, sizes.value_dim)
         y = self._project(
@@ -101,7 +134,7 @@ class ProjectedAttention(Layer, abstract=True):
         )
         y = ops.reshape(y, shape=(batch, steps, y.shape[1]))
         ctx.set_mask(y, steps_mask(ctx, query))
-        return (y, weights) if self.return_attention_scores else y
+        return y
 
     def _attend(
         self, ctx: Context, q: ArrayValue, k: ArrayValue, v: ArrayValue, masks: tuple[Any, ...], attending: Any

@@ -8,7 +8,7 @@ import numpy as np
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.ops.lazy_array import LazyArray
 from prototorch.schema import example, field
 
@@ -33,18 +33,27 @@ class RotaryEmbedding(Layer):
         example("RotaryEmbedding { max_wavelength: 100  scaling_factor: 2  interleaved: true }", inputs=[(3, 2, 4)]),
     ]
 
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, inputs[0].ndim in (3, 4), *inputs)
+        x = inputs[0]
+        wide = (ctx.capacity, *(1,) * (x.ndim - 3), x.shape[-1] // 2)
+        return self._rotate(ctx, x, *(ctx.table_rows(self._table(f, x.dtype, wide)) for f in (np.cos, np.sin)))
+
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         if x.ndim not in (3, 4):
             ctx.fail("the input must be [time, n] or [time, heads, n]")
-        time, n = x.shape[1], x.shape[-1]
+        wide = (x.shape[1], *(1,) * (x.ndim - 3), x.shape[-1] // 2)
+        return self._rotate(ctx, x, *(self._table(function, x.dtype, wide) for function in (np.cos, np.sin)))
+
+    def _rotate(self, ctx: Context, x: ArrayValue, cos: Any, sin: Any) -> Any:
+        """x with its pairs turned, given the cosines and sines of the angles of its steps."""
+        n = x.shape[-1]
         if n % 2:
             ctx.fail(f"the features must be pairs, an even number, not {n}")
-        wide = (time, *(1,) * (x.ndim - 3))
         pairs = (*x.shape[:-1], n // 2, 2) if self.interleaved else (*x.shape[:-1], 2, n // 2)
         axis = x.ndim if self.interleaved else x.ndim - 1
         parts = ops.reshape(x, shape=pairs)
         a, b = (ops.squeeze(part, axis) for part in ops.split(parts, 2, axis=axis))
-        cos, sin = (self._table(function, x.dtype, (*wide, n // 2)) for function in (np.cos, np.sin))
         rotated = ops.stack([a * cos - b * sin, b * cos + a * sin], axis=axis)
         return ops.reshape(rotated, shape=tuple(x.shape))
 

@@ -8,7 +8,7 @@ from prototorch import ops
 from prototorch.constraints import Constraint
 from prototorch.initializers.base import Initializer
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.regularizers import Regularizer
 from prototorch.schema import example, field
 
@@ -26,6 +26,11 @@ class _AlongAxes(Layer):
     num_axes: int = field(
         default=1, min=-1, doc="How many axes the weight has; 0 for a scalar, -1 for all from axis on."
     )
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        is_within_step = len(inputs) == 1 and (self.first_axis(ctx, inputs[0]) > 1 or self.num_axes == 0)
+        self.check_independent_steps(ctx, is_within_step, *inputs)
+        return self.record(ctx, *inputs)
 
     def first_axis(self, ctx: Context, x: ArrayValue) -> int:
         """`axis` as a non-negative index."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from prototorch import ops
 from prototorch.layers.base import Layer
-from prototorch.layers.context import ArrayValue, Context
+from prototorch.layers.context import ArrayValue, Context, DecodingContext
 from prototorch.schema import example, field
 
 
@@ -33,6 +33,10 @@ class TimeDistributed(Layer):
 
     def index_count(self) -> int | None:
         return self.layer.index_count()
+
+    def decode_steps(self, ctx: DecodingContext, *inputs: ArrayValue) -> Any:
+        self.check_independent_steps(ctx, True, *inputs)
+        return self.record(ctx.layer_context, *inputs)
 
     def call(self, ctx: Context, *inputs: ArrayValue) -> Any:
         for x in inputs:

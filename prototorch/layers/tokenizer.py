@@ -30,6 +30,7 @@ class Tokenizer(Layer, abstract=True):
 
     channel_axis_note = "it makes the axis of the tokens"
     mask_policy = "keep"
+    independent_steps = True
     keeps_bounds = True
     keyword_only = ("start_token", "end_token", "name", "trainable", "weights", "lr_mult", "decay_mult", "share")
     #: the field that may name a file, which `resolve` reads

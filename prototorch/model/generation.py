@@ -2,63 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from prototorch.data.text_source import TextInput
 from prototorch.errors import UsageError
+from prototorch.layers.tokenizer import Tokenizer
 from prototorch.model.model import Model
-from prototorch.model.prediction import output_kinds
+from prototorch.model.next_logits import NextLogits
 from prototorch.train.argument_checks import check_integer
 from prototorch.train.data_signature import text_inputs
 
-__all__ = ["generate", "generate_ids"]
-
-MAX_OPEN_WINDOW = 1024  # ids that a net of any length is given
-CAUSAL_TOLERANCE = 1e-3  # of logits, which the two runs compute by the same kernels
+__all__ = ["generate", "generate_stream"]
 
 
 def generate(
     model: Model,
-    prompt: str = "",
+    prompt: str | Sequence[str] = "",
     max_new_tokens: int = 200,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int = 0,
-) -> str:
+    stop: str | Sequence[str] = (),
+) -> str | list[str]:
     """The text that a model generates after a prompt, without it; of a model with two inputs the text for it.
 
     A model of one input has learned windows of a text (``data { text: windows }``): its output [time, tokens] predicts
     after each step the next token. One of two inputs has learned pairs: it reads the prompt, and what it has generated
-    so far. Each token is computed from the last ones that fit the input.
+    so far. Each token is computed from the last ones that fit the input. As long as all of them do, only the new token
+    is computed: the keys and values of attention and the states of recurrent layers are kept.
 
     Args:
+        prompt: a text, or several, whose texts are generated together: a list of texts.
         max_new_tokens: the largest number of tokens; the tokenizer's ``end_token`` ends a text before.
         temperature: the logits are divided by it before a token is drawn; 0 takes the most probable token.
         top_k: the number of the most probable tokens that are drawn from; None: all.
-        seed: of the random numbers: with the same seed it is the same text.
+        seed: of the random numbers: with the same seed it is the same text. Those of the prompts differ.
+        stop: a text, or several: each text ends before the first of them.
 
     Raises UsageError for a model that predicts no next token, and for arguments out of range.
     """
-    ids = list(generate_ids(model, prompt, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed))
-    return list(model.net.tokenizers().values())[-1].decode(ids)
+    texts = [""] * len(_check_prompts(prompt))
+    for number, part in generate_stream(
+        model, prompt, max_new_tokens, temperature=temperature, top_k=top_k, seed=seed, stop=stop
+    ):
+        texts[number] += part
+    return texts[0] if isinstance(prompt, str) else texts
 
 
-def generate_ids(
+def generate_stream(
     model: Model,
-    prompt: str = "",
+    prompt: str | Sequence[str] = "",
     max_new_tokens: int = 200,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     seed: int = 0,
-) -> Iterator[int]:
-    """The ids of `generate`, one after the other; arguments and errors are those of `generate`."""
-    _check_arguments(prompt, temperature, top_k)
+    stop: str | Sequence[str] = (),
+) -> Iterator[tuple[int, str]]:
+    """The texts of `generate`, part by part as they are generated: each time the number of the prompt, from 0, and what
+    comes next in its text. Arguments and errors are those of `generate`.
+
+    A part that may be the begin of a ``stop`` is held back until that is known.
+    """
+    prompts = _check_prompts(prompt)
+    _check_arguments(temperature, top_k)
+    stops = _check_stops(stop)
     limit = check_integer("max_new_tokens", max_new_tokens, 0)
-    rng = np.random.Generator(np.random.Philox(check_integer("seed", seed, 0)))
+    generators = [np.random.Philox(check_integer("seed", seed, 0)).jumped(i) for i in range(len(prompts))]
     inputs = text_inputs(model.net)
     if len(inputs) not in (1, 2) or len(inputs) != len(model.net.inputs) or len(model.net.outputs) != 1:
         raise UsageError(
@@ -67,74 +81,102 @@ def generate_ids(
         )
     tokenizer = model.net.tokenizers()[inputs[-1].name]
     end = None if tokenizer.end_token is None else tokenizer.token_id(tokenizer.end_token)
-    if len(inputs) == 2:
-        ids, source = [tokenizer.edge_ids()[0]], inputs[0].encode([prompt])
-    else:
-        ids, source = tokenizer.encode_part(prompt), None
-        start = None if tokenizer.start_token is None else tokenizer.token_id(tokenizer.start_token)
-        ids = ids if ids or start is None else [start]
-    if not ids:
-        raise UsageError("generate: the prompt has no tokens; give the begin of a text, of at least one token")
-    banned = np.array(sorted(tokenizer.special_ids() - {end}), np.int64)
+    texts = [
+        _GeneratedText(number, ids, tokenizer, stops, np.random.Generator(bits))
+        for number, (ids, bits) in enumerate(zip(_first_ids(tokenizer, prompts, inputs), generators, strict=True))
+    ]
+    sources = inputs[0].encode(prompts) if len(inputs) == 2 else None
     size = tokenizer.vocabulary_size()
-    next_logits = _next_logits(model, inputs[-1], source, size)
-    window = inputs[-1].length or MAX_OPEN_WINDOW
-    limit = min(limit, window) if source is not None else limit
-    for number in range(limit):
-        logits = next_logits(ids[-window:], number == 0)[:size]
-        logits[banned] = -np.inf
-        token = _draw(logits, temperature, top_k, rng)
-        if token == end:
-            return
-        ids.append(token)
-        yield token
+    next_logits = NextLogits(model, inputs, sources, size, max(len(t.ids) for t in texts) + limit)
+    limit = min(limit, next_logits.window) if sources is not None else limit
+    banned = np.array(sorted(tokenizer.special_ids() - {end}), np.int64)
+    try:
+        for _ in range(limit):
+            going = [text for text in texts if not text.is_complete]
+            if not going:
+                break
+            for text, logits in zip(going, next_logits([t.number for t in going], [t.ids for t in going]), strict=True):
+                logits[banned] = -np.inf
+                token = _draw(logits, temperature, top_k, text.rng)
+                text.is_complete = token == end
+                if not text.is_complete and (part := text.add(token)):
+                    yield text.number, part
+    finally:
+        next_logits.release()
+    for text in texts:
+        if part := text.rest():
+            yield text.number, part
 
 
-def _check_arguments(prompt: str, temperature: float, top_k: int | None) -> None:
-    if not isinstance(prompt, str):
-        raise UsageError(f"generate: prompt must be a string, not {type(prompt).__name__}")
+class _GeneratedText:
+    """One text as it is generated: its ids, those of the prompt included, and how much of it has been given."""
+
+    def __init__(self, number: int, ids: list[int], tokenizer: Tokenizer, stops: list[str], rng: np.random.Generator):
+        self.number, self.ids, self.rng = number, ids, rng
+        self.is_complete = False
+        self._tokenizer, self._stops = tokenizer, stops
+        self._new_ids: list[int] = []
+        self._text, self._length = "", 0  # what has been decoded, and how much of it was given
+
+    def add(self, token: int) -> str:
+        """What is known of the text with a token more, from where the last part ended."""
+        self.ids.append(token)
+        self._new_ids.append(token)
+        self._text = self._tokenizer.decode(self._new_ids)
+        ends = [place for stop in self._stops if (place := self._text.find(stop)) >= 0]
+        if ends:
+            self._text, self.is_complete = self._text[: min(ends)], True
+            return self._part(len(self._text))
+        return self._part(len(self._text) - self._uncertain_length())
+
+    def rest(self) -> str:
+        """What was held back."""
+        return self._part(len(self._text))
+
+    def _part(self, end: int) -> str:
+        begin, self._length = self._length, max(self._length, end)
+        return self._text[begin:end]
+
+    def _uncertain_length(self) -> int:
+        """Of the last characters, those that may be the begin of a stop, or part of a character."""
+        whole = len(self._text.rstrip("\N{REPLACEMENT CHARACTER}"))
+        lengths = [n for stop in self._stops for n in range(1, len(stop)) if self._text.endswith(stop[:n])]
+        return max(len(self._text) - whole, *lengths, 0)
+
+
+def _first_ids(tokenizer: Tokenizer, prompts: list[str], inputs: Sequence[TextInput]) -> list[list[int]]:
+    """What each text begins with. Raises UsageError for a prompt without tokens."""
+    if len(inputs) == 2:
+        return [[tokenizer.edge_ids()[0]] for _ in prompts]
+    start = None if tokenizer.start_token is None else tokenizer.token_id(tokenizer.start_token)
+    ids = [tokenizer.encode_part(prompt) or ([] if start is None else [start]) for prompt in prompts]
+    if not all(ids):
+        raise UsageError("generate: the prompt has no tokens; give the begin of a text, of at least one token")
+    return ids
+
+
+def _check_prompts(prompt: Any) -> list[str]:
+    prompts = list(prompt) if isinstance(prompt, list | tuple) else [prompt]
+    wrong = next((p for p in prompts if not isinstance(p, str)), None)
+    if wrong is not None or not prompts:
+        name = "an empty list" if not prompts else type(wrong).__name__
+        raise UsageError(f"generate: prompt must be a string or a list of strings, not {name}")
+    return prompts
+
+
+def _check_stops(stop: Any) -> list[str]:
+    stops: list[Any] = [stop] if isinstance(stop, str) else list(stop) if isinstance(stop, list | tuple) else [None]
+    if not all(isinstance(s, str) and s for s in stops):
+        raise UsageError(f"generate: stop must be a text, or a list of texts, none empty, not {stop!r:.40}")
+    return stops
+
+
+def _check_arguments(temperature: float, top_k: int | None) -> None:
     is_number = isinstance(temperature, int | float | np.number) and not isinstance(temperature, bool)
     if not is_number or not 0 <= temperature < np.inf:
         raise UsageError(f"generate: temperature must be a number of at least 0, not {temperature!r:.40}")
     if top_k is not None:
         check_integer("top_k", top_k, 1)
-
-
-def _next_logits(
-    model: Model, target: TextInput, source: np.ndarray | None, size: int
-) -> Callable[[list[int], bool], np.ndarray]:
-    """A function of the ids so far that gives the logits of the next one, float64 [tokens]."""
-    length = target.length
-    is_logits = output_kinds(model).get(model.net.outputs[0]) == "softmax"
-
-    def run(ids: list[int], padding: int) -> np.ndarray:
-        steps = length or max(16, 1 << (len(ids) - 1).bit_length())
-        window = np.full((1, steps), padding, np.int32)
-        window[0, : len(ids)] = ids
-        columns = window if source is None else [source, window]
-        y = np.asarray(model.predict_on_batch(columns), np.float64)
-        if y.ndim != 3 or y.shape[1] != steps or y.shape[2] < size:
-            raise UsageError(
-                f"{model.net.name!r} generates no texts: its output {model.net.outputs[0]!r} has the shape "
-                f"{list(y.shape[1:])}, expected [{steps}, at least {size}]: the logits of the next token at each step"
-            )
-        return y[0, len(ids) - 1]
-
-    def next_logits(ids: list[int], is_first: bool) -> np.ndarray:
-        y = run(ids, 0)
-        if is_first and (length is None or len(ids) < length):
-            other = run(ids, size - 1)
-            if np.abs(other - y).max() > CAUSAL_TOLERANCE * max(1.0, np.abs(y).max()):
-                raise UsageError(
-                    f"{model.net.name!r} generates no texts: its output at a step depends on the steps after it; write "
-                    "MultiHeadAttention { causal: true }, and recurrent layers that go forward"
-                )
-        if is_logits:
-            return y
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.log(y) if y.min() >= 0 and abs(y.sum() - 1) < 1e-3 else y
-
-    return next_logits
 
 
 def _draw(logits: np.ndarray, temperature: float, top_k: int | None, rng: np.random.Generator) -> int:

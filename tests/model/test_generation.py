@@ -105,8 +105,12 @@ def test_the_command_writes_the_prompt_and_what_follows(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prompt": 3}, "prompt must be a string, not int"),
+        ({"prompt": 3}, "prompt must be a string or a list of strings, not int"),
         ({"prompt": ""}, "the prompt has no tokens"),
+        ({"prompt": []}, "prompt must be a string or a list of strings, not an empty list"),
+        ({"prompt": ["a", 2]}, "prompt must be a string or a list of strings, not int"),
+        ({"stop": ""}, "stop must be a text, or a list of texts, none empty"),
+        ({"stop": 3}, "stop must be a text"),
         ({"temperature": -1}, "temperature must be a number of at least 0"),
         ({"temperature": float("nan")}, "temperature must be a number of at least 0"),
         ({"temperature": "hot"}, "temperature must be a number of at least 0"),
@@ -151,3 +155,53 @@ def test_probabilities_are_drawn_from_as_logits_are():
     logits[:, 2:5] = np.log([0.5, 0.3, 0.2])
     model.weights["next/embeddings"] = np.asarray(logits, np.float32)
     assert pt.generate(model, "a", 60, seed=1) == pt.generate(table_model(logits), "a", 60, seed=1)
+
+
+def test_several_prompts_are_generated_together_as_each_alone():
+    model = table_model(cycle(), "5")
+    assert pt.generate(model, ["a", "cd", "g"], 4, temperature=0) == ["bcde", "efga", "abcd"]
+    rng = np.random.default_rng(0)
+    model = table_model(rng.normal(0, 2, (9, 9)), "none")
+    texts = pt.generate(model, ["a", "a", "bcd"], 30, seed=5)
+    assert texts[0] == pt.generate(model, "a", 30, seed=5)
+    assert texts[0] != texts[1]
+    assert [len(text) for text in texts] == [30, 30, 30]
+
+
+def test_a_text_ends_before_a_stop():
+    model = table_model(cycle(), "5")
+    assert pt.generate(model, "a", 20, stop="fg") == "bcde"
+    assert pt.generate(model, ["a", "f"], 20, stop=["ef", "ab"]) == ["bcd", "g"]
+    assert pt.generate(model, "a", 3, stop="dq") == "bcd"  # what may have been its begin is given at the end
+    parts = list(pt.generate_stream(model, "a", 12, stop="gx"))
+    assert "".join(part for _, part in parts) == "bcdefgabcdef"
+    assert (0, "ga") in parts  # held back until it is known
+    assert list(pt.generate_stream(model, ["a", "e"], 2)) == [(0, "b"), (1, "f"), (0, "c"), (1, "g")]
+
+
+def test_the_command_ends_before_a_stop(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table_model(cycle()).save("model.h5")
+    arguments = ["generate", "model.h5", "--prompt", "a", "--length", "30", "--stop", "ef", "--stop", "xx"]
+    assert CliRunner().invoke(group, arguments).stdout == "abcd\n"
+
+
+TRANSFORMER = """
+input { name: "text"  shape: [12]  dtype: int32 }
+preprocess { TextVectorization { split: character  vocabulary: ["a", "b", "c", "d", "e", "f", "g"] } }
+Embedding { input_dim: 9  output_dim: 8 }
+PositionEmbedding { sequence_length: 12 }
+MultiHeadAttention { num_heads: 2  key_dim: 4  causal: true }
+Dense { units: 9 }
+"""
+
+
+def test_what_is_kept_changes_no_text(monkeypatch):
+    model = model_from_text(TRANSFORMER)
+    model.build()
+    rng = np.random.default_rng(7)
+    for name, value in model.weights.items():
+        model.weights[name] = rng.normal(0, 0.8, value.shape)
+    kept = pt.generate(model, ["ab", "c"], 40, seed=2)  # beyond the window of 12, too
+    monkeypatch.setattr("prototorch.model.next_logits.find_decoder", lambda *arguments: None)
+    assert kept == pt.generate(model, ["ab", "c"], 40, seed=2)

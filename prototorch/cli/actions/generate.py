@@ -8,7 +8,7 @@ from prototorch.base.terminal import escape_controls
 from prototorch.cli.json_output import print_json
 from prototorch.cli.model_input import add_device_overrides, open_model, warn_untrained
 from prototorch.errors import UsageError
-from prototorch.model.generation import generate_ids
+from prototorch.model.generation import generate_stream
 
 
 def run(
@@ -18,6 +18,7 @@ def run(
     temperature: float,
     top_k: int | None,
     seed: int,
+    stops: tuple[str, ...],
     device: str | None,
     threads: int | None,
     as_json: bool,
@@ -31,18 +32,19 @@ def run(
     results = []
     for prompt in prompts or ("",):
         begin = prompt if len(model.net.inputs) == 1 else ""
-        printed_text, ids = begin, list[int]()
         if not as_json:
             click.echo(escape_controls(begin), nl=False)
-        for token in generate_ids(model, prompt, length, temperature=temperature, top_k=top_k, seed=seed):
-            ids.append(token)
-            separator = " " if begin and not begin[-1].isspace() and tokenizers[-1].separates_words else ""
-            text = begin + separator + tokenizers[-1].decode(ids)
+        separates = bool(begin) and not begin[-1].isspace() and tokenizers[-1].separates_words
+        text = ""
+        for _, part in generate_stream(
+            model, prompt, length, temperature=temperature, top_k=top_k, seed=seed, stop=stops
+        ):
+            part = f" {part}" if separates and not text else part
+            text += part
             if not as_json:
-                click.echo(escape_controls(text[len(printed_text) :]), nl=False)
-            printed_text = text
+                click.echo(escape_controls(part), nl=False)
         if not as_json:
             click.echo()
-        results.append({"prompt": prompt, "text": printed_text[len(begin) :]})
+        results.append({"prompt": prompt, "text": text})
     if as_json:
         print_json(results)

@@ -40,6 +40,7 @@ from prototorch.cli.options import (
     "--top-k", type=click.IntRange(min=1), help="Draw from this many tokens, the most probable. Default: all."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random numbers.")
+@click.option("--stop", "stops", multiple=True, metavar="TEXT", help="End before this text. May be repeated.")
 @device_option
 @threads_option
 @json_option

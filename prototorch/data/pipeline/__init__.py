@@ -15,8 +15,7 @@ _NAMES = PublicNames(
         "frame_tables": "open_frame",
         "samples": "open_samples",
         "source": "DataSource FitSources open_fit_data",
-        "table_statements": "reads_types table_options",
-        "tables": "encode_rows encode_table learn_table",
+        "tables": "encode_rows encode_table learn_table reads_types table_options",
     },
 )
 __all__ = _NAMES.names()
