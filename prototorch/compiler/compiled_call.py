@@ -18,6 +18,7 @@ from prototorch.eager.storage import Storage
 from prototorch.eager.tensor import Tensor, make_tensor
 from prototorch.eager.view_info import ViewInfo
 from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.executable_plan import GUARD, LOSS, OVERFLOWED
 from prototorch.errors import UsageError
 from prototorch.graph.plan import make_plan
 from prototorch.ops.view_update import array_view
@@ -44,12 +45,21 @@ class CompiledCall:
         name: str,
     ):
         self.result, self.guards, self._host = result, guards, trace.host
-        self.plan = make_plan(trace.graph, result.outputs, result.updates, backend)
-        check_memory(self.plan, backend, name)
         captured = list(trace.captured.values())
+        self._step, self._guarded_tensors = trace.guarded_step, dict[str, Tensor]()
+        outputs = dict(result.outputs)
+        if self._step is not None:
+            outputs[LOSS] = outputs[GUARD] = self._step.loss
+            arrays = {id(t.array): t for t in self._step.tensors}
+            self._guarded_tensors = {c.name: arrays[id(c.array)] for c in captured if id(c.array) in arrays}
+        self.plan = make_plan(trace.graph, outputs, result.updates, backend)
+        if self._step is not None:
+            self.plan.guarded_states = frozenset(self._guarded_tensors)
+            self.plan.has_bounded_updates = self._step.is_bounded
+        check_memory(self.plan, backend, name)
         self._captured = [(c.tensor, c.array) for c in captured]
         self._leaves = _grad_guards(trace, captured)
-        states = {c.name: c.array for c in captured if c.is_state}
+        states = {c.name: c.tensor for c in captured if c.is_state}
         self._plan_run = PlanRun(self.plan, trace.host, states, backend)
         needed = self.plan.inputs
         self._arguments = [(f"argument:{k}", k) for k in range(num_arguments) if f"argument:{k}" in needed]
@@ -88,11 +98,12 @@ class CompiledCall:
         self._check_aliases(arguments)
         result = self.result
         with self._lock:
-            arrays = self._plan_run(inputs, result.outputs)
+            arrays = self._plan_run(inputs, result.outputs, None if self._step is None else self._refuse)
         for captured, name in result.copied_back:
             self._write(captured.tensor, arrays[name])
         for _, storage in self._changed_arrays:
             storage.mark_changed()
+        self._plan_run.finish()
         for k, name in result.argument_updates:
             self._write(arguments[k], arrays[name])
         tensors = {key: self._tensor(source, arguments, arrays) for key, source in result.tensors.items()}
@@ -104,6 +115,12 @@ class CompiledCall:
         if isinstance(result.value, Tensor):
             return tensors.get(id(result.value), result.value)
         return map_tensors(result.value, lambda t: tensors.get(id(t), t))
+
+    def _refuse(self, outputs: Mapping[str, Any]) -> None:
+        """The guard of a step of an optimizer, see `GuardedStep.refuse`."""
+        assert self._step is not None
+        tensors = [self._guarded_tensors[name] for name in outputs.get(OVERFLOWED, ())]
+        self._step.refuse({**outputs, OVERFLOWED: tensors})
 
     def _record(
         self, arguments: Sequence[Tensor], arrays: Mapping[str, np.ndarray], tensors: dict[int, Tensor]

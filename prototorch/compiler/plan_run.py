@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from prototorch.compiler.tensor_states import TensorStates
 from prototorch.eager.interpreter import EagerInterpreter
+from prototorch.eager.tensor import Tensor
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.devices import backend_for
+from prototorch.engine.backends.executor import LossGuard
 from prototorch.errors import ResourceError
 from prototorch.graph.plan import Plan
 from prototorch.runtime.executor import make_executor
@@ -38,23 +41,32 @@ def shares_memory(host: EagerInterpreter, a: Any, b: Any) -> bool:
 
 
 class PlanRun:
-    """A plan on an interpreter's arrays; ``states``: those that it reads and changes in place, by name.
+    """A plan on an interpreter's arrays; ``states``: the tensors that it reads and changes in place, by name.
 
     On a GPU nothing is copied to the host: inputs that lie there are copied to the plan's, a plan that runs again and
     again is captured as a CUDA graph, and the host does not wait for it.
     """
 
-    def __init__(self, plan: Plan, host: EagerInterpreter, states: Mapping[str, Any], backend: Backend):
+    def __init__(self, plan: Plan, host: EagerInterpreter, states: Mapping[str, Tensor], backend: Backend):
         self._host, self._is_on_device = host, backend.has_device_memory
         # what tensors do to the states between two runs is not tracked: setup steps run every time
-        self._mirror: Any = backend.mirror_states(states) if self._is_on_device else None
-        self._executor = make_executor(plan, backend, states if self._mirror is None else self._mirror)
+        self._states = TensorStates(states, backend)
+        self._mirror: Any = backend.mirror_states(self._states) if self._is_on_device else None
+        self._executor = make_executor(plan, backend, self._states if self._mirror is None else self._mirror)
 
-    def __call__(self, inputs: Mapping[str, Any], outputs: Iterable[str]) -> dict[str, Any]:
-        """Run it; gives copies of these outputs."""
+    def __call__(
+        self, inputs: Mapping[str, Any], outputs: Iterable[str], guard: LossGuard | None = None
+    ) -> dict[str, Any]:
+        """Run it; gives copies of these outputs. guard: see `Executor`; a GPU is then waited for."""
         if not self._is_on_device:
-            results = self._executor(inputs)
+            results = self._executor(inputs, guard)
             return {name: np.array(results[name]) for name in outputs}
         self._mirror.mark_changed()
-        results = self._executor(inputs)
+        results = self._executor(inputs, guard)
+        if guard is not None:
+            self._executor.synchronize(guard)
         return {name: self._host.copy_array(results[name]) for name in outputs}
+
+    def finish(self) -> None:
+        """Called when the changes of a run have been counted in the tensors."""
+        self._states.finish_run()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -34,7 +34,14 @@ from prototorch.spec import Spec
 #: the folder of the package's own code, with a separator at its end
 PACKAGE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
-__all__ = ["PACKAGE_FOLDER", "CapturedArray", "TraceInterpreter", "UnknownElementsError", "user_location"]
+__all__ = [
+    "PACKAGE_FOLDER",
+    "CapturedArray",
+    "GuardedStep",
+    "TraceInterpreter",
+    "UnknownElementsError",
+    "user_location",
+]
 
 
 @dataclass
@@ -50,6 +57,22 @@ class CapturedArray:
     cell: TracedArray
     name: str
     is_state: bool
+
+
+@dataclass(frozen=True)
+class GuardedStep:
+    """What a traced function says of the steps of optimizers in it.
+
+    loss: a scalar of the graph, not finite where the step must not count. tensors: from outside, which the step changes
+    and which must stay finite. is_bounded: whether their new values are finite as long as all that they are computed
+    from is moderate (see `engine/backends/watching.py`). refuse: called with the loss as LOSS and GUARD, and with the
+    tensors that would not be finite as OVERFLOWED; it raises an error where the step must not count.
+    """
+
+    loss: Value
+    tensors: Sequence[Tensor]
+    is_bounded: bool
+    refuse: Callable[[Mapping[str, Any]], None]
 
 
 class UnknownElementsError(UsageError):
@@ -74,6 +97,7 @@ class TraceInterpreter(TensorInterpreter):
         self.large_arrays: Sequence[tuple[np.ndarray, str]] = ()  # from outside, whose elements no call compares
         self.num_keys = 0
         self.keys: dict[int, tuple[RandomKeys, list[str]]] = {}  # inputs that are drawn at each call
+        self.guarded_step: GuardedStep | None = None  # where an optimizer's step must not count if it is not finite
 
     # ------------------------------------------------------------------ tensors and their memory
 

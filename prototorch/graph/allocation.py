@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from prototorch.engine.backends.executable_plan import GUARD
 from prototorch.engine.backends.value_guard import COUNT_OUTPUT
 from prototorch.graph.in_place import update_states_in_place, write_over_inputs
 from prototorch.graph.ir import SETUP, Graph, Node, Value
@@ -70,7 +71,12 @@ class _Allocator:
         self.steps = self.liveness.steps
         self.persistent = self._persistent_storages()
         self.in_state, self.copies = update_states_in_place(
-            self.liveness, graph.outputs, graph.updates, graph.states, graph.outputs.get(COUNT_OUTPUT)
+            self.liveness,
+            graph.outputs,
+            graph.updates,
+            graph.states,
+            graph.outputs.get(COUNT_OUTPUT),
+            in_updates_only=GUARD in graph.outputs,
         )
         self.alias = write_over_inputs(self.liveness, self.in_state, self.persistent)
         self._find_buffers()

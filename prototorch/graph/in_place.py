@@ -16,10 +16,12 @@ def update_states_in_place(
     updates: Mapping[str, Value],
     states: Mapping[str, Value],
     flag: Value | None = None,
+    in_updates_only: bool = False,
 ) -> tuple[dict[Value, str], list[tuple[str, Value]]]:
     """The storages that are written straight over a state, with its name; and for the other states (name, value) what
     must be copied into them at the end of the step. flag: what decides whether the run goes on; no state is written
-    before it is known."""
+    before it is known. in_updates_only: the updates may not take place; no state is written by what runs before
+    them."""
     flag_step = -1 if flag is None else liveness.first_def.get(liveness.storage(flag), -1)
     read_after_run = {liveness.storage(v) for v in outputs.values()}
     in_state: dict[Value, str] = {}
@@ -32,7 +34,8 @@ def update_states_in_place(
         if at is not None and at > flag_step and root not in read_after_run and root not in in_state:
             step = liveness.steps[at]
             source = step.node.op.inplace_map(step.node.attrs).get(root.index) if step.node.loop is None else None
-            over_state = source is not None and liveness.storage(step.inputs[source]) is state
+            is_late = not in_updates_only or step.node.phase == "update"
+            over_state = source is not None and is_late and liveness.storage(step.inputs[source]) is state
             if over_state and liveness.last_use.get(state, -1) <= at and root.spec == state.spec:
                 in_state[root] = name
                 continue

@@ -101,7 +101,7 @@ PIPELINE = tuple(
             "one kernel for both gradients, before elementwise fusion takes one",
             _can_fuse,
         ),
-        (defer_state_updates, "state changes after the guard may be in place", _can_fuse),
+        (defer_state_updates, "state changes after the guard may be in place", _always),
         (assign_layouts, "before fusion: the ops of a group share one layout", _can_fuse),
         (mark_setup_nodes, "before fusion: a group lies within one phase", _can_fuse),
         (group_weight_casts, "one sweep casts all weights that the forward pass reads", _can_fuse),

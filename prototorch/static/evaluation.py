@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from prototorch import ops
-from prototorch.compiler.trace import TraceInterpreter
+from prototorch.compiler.trace import GuardedStep, TraceInterpreter
 from prototorch.eager.backward import run_backward
 from prototorch.eager.functions.creation import tensor
 from prototorch.eager.grad_mode import no_grad
@@ -35,12 +36,12 @@ from prototorch.graph.symbolic_functions import (
 from prototorch.graph.weight_spec import WeightSpec
 from prototorch.initializers.base import compute_fans
 from prototorch.spec import Spec
+from prototorch.static.step_refusal import refuse_step
 
 __all__ = [
     "Evaluation",
     "StaticProgram",
     "existing_tensors",
-    "guarded_tensors",
     "make_run",
     "next_step",
     "step_counts",
@@ -111,7 +112,7 @@ class Evaluation:
         self.program, self.feeds = program, dict(feeds)
         self.values: dict[int, Any] = {}
         self.rates = dict(zip((c.number for c in program.minimizers), zip(rates, steps, strict=True), strict=True))
-        self.assignments: list[tuple[Tensor, Tensor]] = []
+        self.gradients: dict[MinimizeCall, Sequence[Tensor | None]] = {}
 
     @classmethod
     def build(
@@ -160,12 +161,9 @@ class Evaluation:
                             f"{call.title} in a graph needs {need:,} bytes of memory, and {free:,} are free"
                         )
 
-    def run(self, outputs: Sequence[SymbolicTensor], guarded: Sequence[Tensor]) -> list[Any]:
-        """Compute all calls, and give the values of the outputs; assignments take place at the end.
-
-        guarded: tensors that must be finite behind the run. For any, the last value says of the loss of each step, and
-        then of each of them, whether it will be: bool[losses + guarded].
-        """
+    def run(self, outputs: Sequence[SymbolicTensor]) -> list[Any]:
+        """Compute all calls, and give the values of the outputs; assignments take place at the end, and not where the
+        loss of a step, or what it trains, would not be finite (`refuse_step`)."""
         for number, value in self.feeds.items():
             own = self.feeds[number] = value.interpreter.copy(
                 value
@@ -175,7 +173,8 @@ class Evaluation:
         with training(self.program.is_training):
             for call in self.program.calls:
                 self.values[call.number] = self._with_gradient(call, self._compute(call))
-        changed = {id(target.storage) for target, _ in self.assignments}
+        changed = {id(t.storage) for t in guarded_tensors(self.program)}
+        changed |= {id(c.variable.tensor.storage) for c in self.program.calls if isinstance(c, AssignCall)}
 
         def unaliased(value: Any) -> Any:
             """The value without its place on the tape, in memory that no assignment changes."""
@@ -185,19 +184,33 @@ class Evaluation:
 
         with no_grad():
             results = [unaliased(self.value(symbol)) for symbol in outputs]
-            if guarded:
-                results.append(self._finite_flags(guarded))
-            values = [unaliased(value) for _, value in self.assignments]
-            for (target, _), value in zip(self.assignments, values, strict=True):
-                assign(target, value, "assign")
+            self._guard_steps()
+            with self._phase("update" if self.program.minimizers else "forward"):
+                assignments = list(self._assignments())
+                values = [unaliased(value) for _, value in assignments]
+                for (target, _), value in zip(assignments, values, strict=True):
+                    assign(target, value, "assign")
         return results
 
-    def _finite_flags(self, guarded: Sequence[Tensor]) -> Tensor:
-        new_values = {id(target): value for target, value in self.assignments}
-        values = [self.value(call.inputs[0]) for call in self.program.minimizers]
-        values += [new_values.get(id(t), t) for t in guarded]
-        flags = [ops.reshape(ops.all(ops.isfinite(v), axis=None), shape=(1,)) for v in values]
-        return ops.concat(*flags, axis=0)
+    @staticmethod
+    def _phase(name: str) -> AbstractContextManager[None]:
+        """What is recorded inside belongs to this part of the step."""
+        trace = active_trace.get()
+        return nullcontext() if trace is None else trace.graph.phase(name)
+
+    def _guard_steps(self) -> None:
+        """Say what the run must keep finite."""
+        trace, minimizers = active_trace.get(), self.program.minimizers
+        if trace is None or not minimizers:
+            return
+        loss, *others = (_scalar(self.value(call.inputs[0])) for call in minimizers)
+        for other in others:
+            loss = ops.where(ops.isfinite(loss), other, loss)
+        tensors = guarded_tensors(self.program)
+        target_ids = {id(call.variable.tensor) for call in self.program.calls if isinstance(call, AssignCall)}
+        is_bounded = all(call.optimizer.has_bounded_updates for call in minimizers)
+        is_bounded = is_bounded and not any(id(t) in target_ids for t in tensors)
+        trace.guarded_step = GuardedStep(trace.cell(loss).value, tensors, is_bounded, refuse_step)
 
     def value(self, symbol: SymbolicTensor) -> Any:
         """The value of a symbol that has been computed."""
@@ -227,9 +240,7 @@ class Evaluation:
         if isinstance(call, MinimizeCall):
             return self._minimize(call)
         if isinstance(call, AssignCall):
-            value = self.value(call.inputs[0])
-            self.assignments.append((call.variable.tensor, value))
-            return value
+            return self.value(call.inputs[0])
         assert isinstance(call, GroupCall)
         return None
 
@@ -263,21 +274,32 @@ class Evaluation:
         weights = trained_tensors(call)
         if loss.spec.size != 1:
             raise UsageError(f"minimize: the loss has the shape {list(loss.shape)}, and must be one number: reduce it")
-        _, gradients = run_backward([loss], [None], list(weights.values()), retain_graph=True, create_graph=False)
-        rate, step = self.rates[call.number]
-        with no_grad():
-            grads = call.optimizer.clip(
-                [
-                    t.interpreter.zeros(t.spec) if g is None else g
-                    for t, g in zip(weights.values(), gradients, strict=True)
-                ]
+        with self._phase("backward"):
+            _, self.gradients[call] = run_backward(
+                [loss], [None], list(weights.values()), retain_graph=True, create_graph=False
             )
-            for (name, weight), g in zip(weights.items(), grads, strict=True):
-                slots = self._slots(call, name, weight)
-                new, new_slots = call.optimizer.apply(weight.detach(), g, slots, rate, step, weight_spec(name, weight))
-                self.assignments.append((weight, new))
-                self.assignments += [(slots[k], v) for k, v in new_slots.items()]
         return loss
+
+    def _assignments(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """What takes another value at the end, and that value, in the order of the calls."""
+        for call in self.program.calls:
+            if isinstance(call, AssignCall):
+                yield call.variable.tensor, self.values[call.number]
+            elif isinstance(call, MinimizeCall):
+                yield from self._updates(call)
+
+    def _updates(self, call: MinimizeCall) -> Iterator[tuple[Tensor, Tensor]]:
+        """The new values of what a step trains, and of its state."""
+        weights, gradients = trained_tensors(call), self.gradients[call]
+        rate, step = self.rates[call.number]
+        grads = call.optimizer.clip(
+            [t.interpreter.zeros(t.spec) if g is None else g for t, g in zip(weights.values(), gradients, strict=True)]
+        )
+        for (name, weight), g in zip(weights.items(), grads, strict=True):
+            slots = self._slots(call, name, weight)
+            new, new_slots = call.optimizer.apply(weight.detach(), g, slots, rate, step, weight_spec(name, weight))
+            yield weight, new
+            yield from ((slots[k], v) for k, v in new_slots.items())
 
     def _slots(self, call: MinimizeCall, name: str, weight: Tensor) -> dict[str, Tensor]:
         """The optimizer's state of a weight, created where there is none yet."""
@@ -336,6 +358,12 @@ def next_step(call: MinimizeCall) -> tuple[Tensor, Tensor]:
     return tensor(float(value), dtype="float32", device="cpu"), tensor(steps + 1, dtype="int64", device="cpu")
 
 
+def _scalar(loss: Tensor) -> Tensor:
+    """A loss as a scalar, float32 or float64."""
+    scalar = ops.reshape(loss.detach(), shape=())
+    return scalar if scalar.spec.dtype in ("float32", "float64") else ops.cast(scalar, dtype="float32")
+
+
 def guarded_tensors(program: StaticProgram) -> list[Tensor]:
     """What steps of optimizers train, and their state: the tensors that must stay finite."""
     tensors: dict[int, Tensor] = {}
@@ -351,6 +379,6 @@ def make_run(program: StaticProgram, inputs: Sequence[SymbolicTensor], outputs: 
 
     def run(feeds: Sequence[Tensor], rates: Sequence[Tensor], steps: Sequence[Tensor]) -> list[Any]:
         values = Evaluation(program, dict(zip(numbers, feeds, strict=True)), rates, steps)
-        return values.run(outputs, guarded_tensors(program))
+        return values.run(outputs)
 
     return run

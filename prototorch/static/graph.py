@@ -22,18 +22,18 @@ from prototorch.errors import (
     ModelFileError,
     PrototorchError,
     ShapeError,
-    TrainingError,
     UsageError,
     explain_word,
 )
 from prototorch.graph.symbolic import SymbolicTensor
 from prototorch.graph.symbolic_functions import AssignCall, GroupCall, MinimizeCall
 from prototorch.spec import Spec
-from prototorch.static.evaluation import Evaluation, StaticProgram, guarded_tensors, make_run, next_step, step_counts
+from prototorch.static.evaluation import Evaluation, StaticProgram, make_run, next_step, step_counts
 from prototorch.static.loading import read_graph
 from prototorch.static.placement import Placement, input_title
 from prototorch.static.saving import write_graph
 from prototorch.static.state import GraphState, GraphVariables
+from prototorch.static.step_refusal import RefusedStepError
 
 __all__ = ["StaticGraph"]
 
@@ -71,8 +71,7 @@ class StaticGraph:
         self.state = GraphState(self.program.calls)
         name = default_device() if device is None else name_of_device(device)
         self._placement = Placement(self.inputs, self.program.calls, self.state, name, self.program.constants)
-        losses = [call.inputs[0] for call in self.program.minimizers]
-        self._function = make_run(self.program, self.inputs, [*self.outputs, *losses])
+        self._function = make_run(self.program, self.inputs, self.outputs)
         self._runs: dict[EagerInterpreter, CompiledFunction] = {}
         self._is_built = False
         input_numbers = {s.number for s in self.inputs}
@@ -188,37 +187,17 @@ class StaticGraph:
                 self._runs.clear()
             self._runs[interpreter] = CompiledFunction(self._function, interpreter)
         run = self._runs[interpreter]
-        values = self._run_guarded(run, feeds, rules) if self.program.minimizers else run(feeds, *rules)
+        try:
+            values = run(feeds, *rules)
+        except RefusedStepError as error:
+            raise error.describe(self.state.names()) from None
         for call in self.program.minimizers:
             step_counts[call] = step_counts.get(call, 0) + 1
         if as_tensors is None:
             as_tensors = any(t.device.type != "cpu" for _, t in fed_tensors)
         shared = states | {id(f.storage) for f in feeds}
-        results = [_result(v, interpreter, shared, as_tensors) for v in values[: len(self.outputs)]]
+        results = [_result(v, interpreter, shared, as_tensors) for v in values]
         return results if self.gives_list else results[0]
-
-    def _run_guarded(self, run: CompiledFunction, feeds: list[Tensor], rules: Any) -> list[Any]:
-        """A run with steps of optimizers, which is undone where a loss, or what they train, would not be finite."""
-        before = [(t, t.interpreter.copy_array(t.array)) for t in self.state.tensors()]
-        values: list[Any] = run(feeds, *rules)
-        finite = values.pop().numpy()
-        if finite.all():
-            return values
-        losses = values[len(self.outputs) :]
-        bad = [t for t, ok in zip(guarded_tensors(self.program), finite[len(losses) :], strict=True) if not ok]
-        reasons = [f"the loss is {float(v.numpy()):g}" for v, ok in zip(losses, finite, strict=False) if not ok]
-        arrays = {id(t): array for t, array in before}
-        if bad and all(np.isfinite(t.interpreter.to_numpy(arrays[id(t)])).all() for t in bad):
-            names = self.state.names()
-            reasons.append(f"the step would make {', '.join(names[id(t)] for t in bad[:4])} not finite")
-        if reasons:
-            for t, array in before:
-                t.interpreter.write(t, t.interpreter.wrap(array))
-            raise TrainingError(
-                f"{' and '.join(reasons)}, which is no finite number; nothing has been changed by the step. Try a "
-                "smaller learning rate or clipnorm, or look for odd values in the data"
-            )
-        return values
 
     def _feed(self, symbol: SymbolicTensor, array: Any, states: Collection[int]) -> Tensor:
         """A fed value as a tensor of the input's shape and element type, where it is. states: the ids of the storages

@@ -111,6 +111,28 @@ def test_an_update_that_overflows_is_not_written(how, level, monkeypatch):
         np.testing.assert_array_equal(array, before[name])
 
 
+@pytest.mark.parametrize("level", ["native", "numpy", "plain"])
+@pytest.mark.parametrize("fault", ["loss", "gradient"])
+def test_statistics_and_totals_stay_as_well(fault, level, monkeypatch):
+    """Running statistics, and the totals of loss and metrics, which the forward pass computes."""
+    monkeypatch.setenv("PROTOTORCH_CPU", level)
+    first = pt.layers.Dense(4, kernel_initializer="ones", name="first")
+    model = sequence(pt.layers.BatchNormalization(), first, RootOfZero(name="root"), pt.layers.Dense(1, name="out"))
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.weights["first/bias"] = np.full((4,), 50, np.float32)
+    model.train_on_batch(X, Y)
+    if fault == "gradient":
+        model.weights["first/kernel"], model.weights["first/bias"] = np.zeros((8, 4)), np.zeros(4)
+    else:
+        model.weights["first/bias"] = np.full((4,), -50, np.float32)
+    before = {name: np.array(array) for name, array in model.trainer.plan_cache.variables.items()}
+    with pytest.raises(TrainingError, match="the loss is nan at" if fault == "loss" else "the gradient of the loss is"):
+        model.train_on_batch(2 * X, Y)
+    for name, array in model.trainer.plan_cache.variables.items():
+        expected = 0 if name.startswith("metric:") else before[name]  # each call begins with totals of its own
+        np.testing.assert_array_equal(array, expected, err_msg=name)
+
+
 def large_product_net(**options):
     """A finite loss whose gradient is a product that overflows: inputs of 1e25 by derivatives of 1e15."""
     model = sequence(pt.layers.Dense(300, kernel_initializer="zeros", use_bias=False, name="out"), **options)

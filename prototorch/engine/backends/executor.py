@@ -23,7 +23,7 @@ from prototorch.spec import Spec
 
 __all__ = [
     "BoundStep", "Executor", "HostExecutor", "LossGuard", "StateBinding", "StateMirror", "StateStore",
-    "StepTime", "check_input_shape",
+    "StepTime", "UntrackedStates", "check_input_shape",
 ]  # fmt: skip
 
 #: a prepared kernel with the arrays of its inputs and outputs
@@ -136,7 +136,7 @@ class StateStore(Protocol):
         """An executor's access; ``levels``: of the kernels that compute the persistent tensors."""
 
 
-class _UntrackedStates:
+class UntrackedStates:
     """Access to arrays whose changes nobody tracks: setup steps run every time."""
 
     def __init__(self, arrays: Mapping[str, Any], plan: ExecutablePlan, allocate: Callable[[int], Any]):
@@ -209,7 +209,7 @@ class HostExecutor:
         self._states: StateBinding = (
             states.bind(plan, backend.levels)
             if isinstance(states, StateStore)
-            else _UntrackedStates(states, plan, backend.allocate)
+            else UntrackedStates(states, plan, backend.allocate)
         )
         self._arena = backend.allocate(plan.arena_bytes) if arena is None else arena
         self._inputs = {name: backend.empty(spec) for name, spec in plan.inputs.items()}

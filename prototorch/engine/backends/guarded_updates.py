@@ -116,9 +116,11 @@ class GuardedUpdates:
         if not all(magnitude(array) <= limit for array in self._value_arrays):
             return False
         largest = self._states.largest(self._names)
-        if largest is None:
-            largest = max((magnitude(array.ravel(order="K")) for array in self._guarded.values()), default=0.0)
-        return largest <= MAX_STATE
+        return (self._largest_state() if largest is None else largest) <= MAX_STATE
+
+    def _largest_state(self) -> float:
+        """The largest magnitude in the guarded states, which are read for it."""
+        return max((magnitude(array.ravel(order="K")) for array in self._guarded.values()), default=0.0)
 
 
 def _is_finite(array: np.ndarray) -> bool:
