@@ -86,7 +86,7 @@ NAMES = {
     """,
     "data": """
         ArrayDataset Batch BatchContext BatchStream BoundDataset Column DATASET_NAMES Data DataWarning Dataset
-        ImageFileDataset ImageReader Loader SampleError SiamesePairs SourceOptions TargetSpec TypedTable
+        ImageFileDataset ImageReader InputColumns Loader SampleError SiamesePairs SourceOptions TargetSpec TypedTable
         as_dataset bind check_dataset check_overlap open_image_files open_source register_array_format
     """,
     "optim": """

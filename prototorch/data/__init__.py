@@ -19,7 +19,7 @@ _NAMES = PublicNames(
         "loader": "Loader",
         "pipeline.signature": "TargetSpec",
         "siamese_pairs": "SiamesePairs",
-        "tables.column_block": "Column",
+        "tables.column_block": "Column InputColumns",
         "tables.frame": "TypedTable",
         "sources": "SourceOptions open_source register_array_format",
         "stream": "BatchStream",

@@ -12,7 +12,7 @@ from prototorch.data.read_limits import ReadLimits
 from prototorch.data.siamese_pairs import SiamesePairs
 from prototorch.data.sources import DatasetSplits, SourceOptions, open_source, source_beside
 from prototorch.data.table_columns import TableColumns
-from prototorch.data.tables.column_block import MISSING_WORDS, Column, Scale, ScaleWord
+from prototorch.data.tables.column_block import Column, InputColumns, MissingPolicy, Scale, ScaleWord
 from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.text_source import TextFormat, TextInput, TextKind
 from prototorch.errors import DataError
@@ -42,11 +42,15 @@ class Data(Block):
     features: list[str | int] = field([], doc="feature columns of a CSV table; empty: all except the targets")
     classes: list[str] = field([], doc="class names in label order; empty: the names in the source, sorted")
     column: list[Column] = field([], doc='how columns of a table are read by type: column { name: "age" }')
-    missing: str | None = field(
+    inputs: list[InputColumns] = field(
+        [], doc='the columns of each of several inputs: inputs { name: "place"  columns: ["town", "lat*"] }'
+    )
+    weights: str | None = field(None, doc="the column of a table that is the weight of each row in the loss")
+    missing: str | float | None = field(
         None,
-        type=Choice(MISSING_WORDS),
-        doc="what a gap becomes in the columns of a table that do not say it; of categories the most frequent one "
-        "where this is mean or median; none: an error",
+        type=MissingPolicy(),
+        doc="what a gap becomes in the columns of a table that do not say it; where this is mean or median, of "
+        "categories the most frequent one, of texts none, of lists an element that marks it; none: an error",
     )
     scale: Scale = field(
         "auto",
@@ -94,6 +98,7 @@ class Data(Block):
         **dict.fromkeys(("path", "file", "filename", "dataset", "root", "dir", "directory", "folder"), "source"),
         **dict.fromkeys(("target", "targets", "labels", "y"), "label"),
         "columns": "column",
+        **dict.fromkeys(("sample_weight", "sample_weights", "weight"), "weights"),
         "batch_size": "It belongs into fit { }.",
     }
     examples = [
@@ -102,6 +107,7 @@ class Data(Block):
         example('data { source: "table.csv"  label: "price" }'),
         example('data { source: "reviews.csv"  text: table  features: "review"  label: "sentiment" }'),
         example('data { source: "people.csv"  label: "fare"  column { name: "ticket"  type: ignore } }'),
+        example('data { source: "people.csv"  label: "fare"  weights: "count"  column { name: "fare"  scale: log } }'),
         example('data { source: "novel.txt"  text: windows  stride: 16 }'),
     ]
 
@@ -151,7 +157,7 @@ class Data(Block):
             self.label,
             self.features,
             self.classes,
-            self._reader(shape),
+            self.image_reader(shape),
             self.folder,
             limits,
             self.text_folder,
@@ -195,7 +201,8 @@ class Data(Block):
         samples = dataset if self.limit is None else dataset.sample(self.limit, seed)
         return SiamesePairs(samples) if self.pairs else samples
 
-    def _reader(self, shape: tuple[int | None, ...] | None) -> ImageReader:
+    def image_reader(self, shape: tuple[int | None, ...] | None) -> ImageReader:
+        """What decodes images for an input of this shape [channels, height, width]."""
         image = shape if shape is not None and len(shape) == 3 else (None, None, None)
         size = self.size
         if size is None and image[1] is not None and image[2] is not None:

@@ -41,6 +41,7 @@ class Dataset(ABC):
     classes: target column -> class names, where they are known; the index in the tuple is the label.
     name: for messages.
     table_columns: the names of the columns of a table that form the inputs and the targets, where they have names.
+    needs_encoding: whether it is rows of a table whose values are still to become numbers.
     sorted_by_class: whether samples of a class are adjacent, so that the last n of them are a biased choice.
     is_cheap: whether reading only copies memory, which does not justify a thread for small batches.
     grain_size: the number of samples from which a separate thread is worthwhile; None if a batch must be read whole.
@@ -54,6 +55,7 @@ class Dataset(ABC):
     weight: str | None = None
     classes: Mapping[str, tuple[str, ...]] = {}
     table_columns: TableColumns = TableColumns()
+    needs_encoding: bool = False
     sorted_by_class: bool = False
     is_cheap: bool = False
     grain_size: int | None = None

@@ -237,12 +237,17 @@ class _DictTable:
         return np.stack([np.asarray(values, dtype) for values in self._values.values()], 1)
 
 
-def as_table(value: Any) -> Any:
-    """A value that is a table, or a dict of columns; None for others."""
+def as_table(value: Any, allows_lists: bool = False) -> Any:
+    """A value that is a table, or a dict of columns; None for others. allows_lists: whether a column of lists is one,
+    and not an array."""
     if is_frame(value):
         return value
     is_dict = isinstance(value, Mapping) and len(value) > 0 and all(isinstance(n, str) for n in value)
-    return _DictTable(value) if is_dict and all(map(_is_vector, value.values())) else None
+    return (
+        _DictTable(value)
+        if is_dict and all(_is_vector(v) or (allows_lists and isinstance(v, list)) for v in value.values())
+        else None
+    )
 
 
 def _is_table(value: Any) -> bool:

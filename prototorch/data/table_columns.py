@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prototorch.data.tables.table_encoding import TableEncoding
+if TYPE_CHECKING:
+    from prototorch.data.tables.table_encoding import TableEncoding
 
 __all__ = ["TableColumns"]
 
@@ -56,15 +58,15 @@ class TableColumns:
         groups = {kind: {n: list(c) for n, c in getattr(self, kind).items()} for kind in ("inputs", "outputs")}
         if self.encoding is None:
             return {**value, "format": 2, **groups}
-        return {**value, "format": 3, **groups, "encoding": self.encoding.to_json()}
+        return {**value, "format": 3 if self.encoding.is_plain else 4, **groups, "encoding": self.encoding.to_json()}
 
     @staticmethod
     def from_json(value: object) -> TableColumns:
         """The inverse of `to_json`. Raises ValueError for anything else."""
         if not isinstance(value, Mapping) or not {"format", "features", "labels"} <= set(value):
             raise ValueError("names of columns must have format, features and labels")
-        if value["format"] not in (1, 2, 3):
-            raise ValueError(f"names of columns have the format {value['format']!r:.20}, this version reads 1 to 3")
+        if value["format"] not in (1, 2, 3, 4):
+            raise ValueError(f"names of columns have the format {value['format']!r:.20}, this version reads 1 to 4")
         features, labels = (_read_names(value[kind], kind) for kind in ("features", "labels"))
         if value["format"] == 1:
             return TableColumns(features, labels)
@@ -76,7 +78,9 @@ class TableColumns:
             groups.append({str(n): _read_names(columns, kind) for n, columns in names.items()})
         if value["format"] == 2:
             return TableColumns(features, labels, groups[0], groups[1])
-        return TableColumns(features, labels, groups[0], groups[1], TableEncoding.from_json(value.get("encoding")))
+        encodings = importlib.import_module("prototorch.data.tables.table_encoding")  # which most models do not need
+        encoding = encodings.TableEncoding.from_json(value.get("encoding"))
+        return TableColumns(features, labels, groups[0], groups[1], encoding)
 
 
 def _read_names(names: object, kind: str) -> tuple[str, ...]:

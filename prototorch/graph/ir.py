@@ -105,6 +105,22 @@ class Node:
         return tuple(v.spec for v in self.outputs)
 
 
+class _GraphSetting:
+    """A context in which a field of a graph has another value; as a generator it would take three times as long."""
+
+    __slots__ = ("field", "graph", "outer", "value")
+
+    def __init__(self, graph: Graph, field: str, value: Any):
+        self.graph, self.field, self.value = graph, field, value
+
+    def __enter__(self) -> None:
+        self.outer = getattr(self.graph, self.field)
+        setattr(self.graph, self.field, self.value)
+
+    def __exit__(self, *exc: object) -> None:
+        setattr(self.graph, self.field, self.outer)
+
+
 class Graph:
     """Nodes in program order (a doubly linked list), the inputs and states they read, and the results.
 
@@ -190,14 +206,8 @@ class Graph:
         with use_interpreter(self), at_node, self.scope(node.scope), self.phase(node.phase):
             yield
 
-    @contextmanager
-    def _setting(self, field: str, value: Any) -> Iterator[None]:
-        outer = getattr(self, field)
-        setattr(self, field, value)
-        try:
-            yield
-        finally:
-            setattr(self, field, outer)
+    def _setting(self, field: str, value: Any) -> AbstractContextManager[None]:
+        return _GraphSetting(self, field, value)
 
     # ------------------------------------------------------------------ reading
 

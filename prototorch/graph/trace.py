@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
@@ -14,7 +16,7 @@ from prototorch.errors import ModelError, ModelWarning, ShapeError, did_you_mean
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import Autocast, to_float32
 from prototorch.graph.net import LayerNode, Net
-from prototorch.graph.weight_spec import SharedWeight, WeightSpec, merge_weights, stated_options
+from prototorch.graph.weight_spec import SharedWeight, WeightSpec, default_values, merge_weights, stated_options
 from prototorch.initializers.base import Initializer, compute_fans
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import MapLayer
@@ -70,6 +72,9 @@ class Trace:
         return value if value is not None else self.graph.input(self.key_name, Spec((2,), "uint64"))
 
 
+_SLASHES = re.compile("/").finditer
+
+
 class LayerContext:
     """The `Context` of one layer in a trace."""
 
@@ -80,6 +85,10 @@ class LayerContext:
         self.warnings: list[str] = []
         self.used_weights: set[str] = set()
         self._sites = 0
+
+    @cached_property
+    def _defaults(self) -> frozenset[int]:
+        return default_values(self.layer)
 
     @property
     def trainable(self) -> bool:
@@ -103,9 +112,9 @@ class LayerContext:
         full = f"{self.weights_key}/{name}"
         spec = Spec(tuple(shape), dtype or self.trace.float_dtype)
         self.used_weights.add(full)
-        share = next((s for s in self.root.share if f"{self.root_key}/{s.weight}" == full), None)
-        if share is not None:
-            return self._shared_weight(full, spec, share)
+        for share in self.root.share:
+            if f"{self.root_key}/{share.weight}" == full:
+                return self._shared_weight(full, spec, share)
         if self.layer is not self.root:
             self.trace.inner_layers.setdefault(f"{self.weights_key}/", self.layer)
         initializer = Initializer.lookup(initializer)() if isinstance(initializer, str) else initializer
@@ -118,7 +127,7 @@ class LayerContext:
             fans=fans or compute_fans(spec.shape),
             trainable=on,
             layer=self.node_name,
-            stated=stated_options(self.layer, options),
+            stated=stated_options(self._defaults, options),
             **options,
         )
         other = self._transposed_weight(weight, name)
@@ -161,7 +170,7 @@ class LayerContext:
                     "rename one of the layers"
                 )
             return
-        above = [name[:end] for end, character in enumerate(name) if character == "/"]
+        above = [m.string[: m.start()] for m in _SLASHES(name)]
         other = next((folder for folder in above if folder in weights), folders.get(name))
         if other is not None:
             raise ShapeError(
@@ -256,9 +265,11 @@ def check_weight(
     name: str, spec: Spec, initializer: Initializer, regularizer: Regularizer | None, constraint: Constraint | None
 ) -> None:
     """Raise ShapeError, with the weight's name, where one of these does not take a weight of this spec."""
-    graph = Graph()
     try:
         initializer.check_shape(spec.shape)
+        if regularizer is None and constraint is None:
+            return
+        graph = Graph()
         with use_interpreter(graph):
             if regularizer is not None:
                 regularizer.penalty(graph.state(name, spec))

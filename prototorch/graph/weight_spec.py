@@ -13,7 +13,7 @@ from prototorch.layers.base import Layer
 from prototorch.regularizers import Regularizer
 from prototorch.spec import Spec
 
-__all__ = ["SharedWeight", "WeightSpec", "merge_weights", "stated_options"]
+__all__ = ["SharedWeight", "WeightSpec", "default_values", "merge_weights", "stated_options"]
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,14 @@ class SharedWeight(NamedTuple):
     shape: tuple[int, ...]
 
 
-def stated_options(layer: Layer, values: Mapping[str, Any]) -> frozenset[str]:
-    """Which options of a weight are not the defaults of its layer."""
-    specs = type(layer).specs()
-    defaults = {id(layer.__dict__[name]) for name, spec in specs.items() if layer.__dict__[name] is spec.default}
+def default_values(layer: Layer) -> frozenset[int]:
+    """The identities of the values of a layer's fields that are their defaults."""
+    values = layer.__dict__
+    return frozenset(id(values[name]) for name, spec in type(layer).specs().items() if values[name] is spec.default)
+
+
+def stated_options(defaults: frozenset[int], values: Mapping[str, Any]) -> frozenset[str]:
+    """Which options of a weight are not among the `default_values` of its layer."""
     return frozenset(n for n, value in values.items() if value not in (None, 1.0) and id(value) not in defaults)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import string
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 from prototorch.data.safe_io import expand_path, printable_path, read_lines
+from prototorch.data.words import split_words
 from prototorch.errors import DataError, UsageError
 from prototorch.layers.tokenizer import Tokenizer, as_texts, find_beside
 from prototorch.schema import example, field
@@ -21,7 +21,6 @@ MAX_TOKEN_LENGTH = 1000  # characters of a token
 MAX_FILE_BYTES = 1 << 28  # of a vocabulary file
 UNKNOWN_ID = 1
 UNKNOWN = "[UNK]"
-_STRIPPED = str.maketrans("", "", string.punctuation)
 
 
 class TextVectorization(Tokenizer):
@@ -164,13 +163,7 @@ class TextVectorization(Tokenizer):
             raise DataError(f"{printable_path(path)}: {error}") from None
 
     def _tokens(self, text: str) -> list[str]:
-        if self.standardize in ("lower", "lower_and_strip_punctuation"):
-            text = text.lower()
-        if self.standardize in ("strip_punctuation", "lower_and_strip_punctuation"):
-            text = text.translate(_STRIPPED)
-        if self.split is None:
-            return [text]
-        return text.split() if self.split == "whitespace" else list(text)
+        return split_words(text, self.standardize, self.split)
 
     def _edges(self) -> list[str]:
         return [token for token in (self.start_token, self.end_token) if token is not None]

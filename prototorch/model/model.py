@@ -142,7 +142,7 @@ class Model:
         self._trainer: Trainer | None = None
         self._weight_specs: dict[str, WeightSpec] | None = None
         self.history: History | None = None
-        self.table_columns = TableColumns()  # of the data that it was trained on
+        self._table_columns = TableColumns()
         self.read_limits: ReadLimits | None = None  # of a saved model, on the data that it names
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -200,7 +200,7 @@ class Model:
         a column.
         """
         call = importlib.import_module("prototorch.model.call")  # which imports the functions of tensors
-        return call.call_net(self.net, inputs, training, self._build, self.signature)
+        return call.call_net(self._net_in_target_units(), inputs, training, self._build, self.signature)
 
     # ---------------------------------------------------------------- structure
 
@@ -406,6 +406,27 @@ class Model:
         self._trainer = train.Trainer(plan_cache, train.Preprocessor(self.net, backend_for("cpu")))
         self._has_warned = False
         self._on_batch_runner = train.OnBatchRunner(self._trainer)
+        plan_cache.set_target_scalings(self._target_scalings())
+
+    @property
+    def table_columns(self) -> TableColumns:
+        """What is known of the columns of the tables that it was trained on."""
+        return self._table_columns
+
+    @table_columns.setter
+    def table_columns(self, columns: TableColumns) -> None:
+        self._table_columns = columns
+        if self._trainer is not None and self._trainer.plan_cache.set_target_scalings(self._target_scalings()):
+            self._on_batch_runner = train.OnBatchRunner(self._trainer)
+
+    def _net_in_target_units(self) -> Net:
+        """The net with the layers that scale its outputs back, where a training has scaled their targets."""
+        scalings = self._target_scalings()
+        return train.with_target_units(self.net, scalings) if scalings else self.net
+
+    def _target_scalings(self) -> Mapping[str, Any]:
+        encoding = self._table_columns.encoding
+        return {} if encoding is None or not encoding.targets else train.target_scalings(self._table_columns)
 
     @property
     def trainer(self) -> Trainer:
@@ -923,7 +944,7 @@ class Model:
         if shapes and self._weight_specs is None and any(self.net.unknown_sizes()):
             self.build(**shapes)
         model = ModelToWrite(
-            self.net,
+            self._net_in_target_units(),
             dict(self.weights),
             self.to_text(),
             class_names(self.net, self.fit_block, self.table_columns),

@@ -27,7 +27,9 @@ class ClassSchema(CallSchema):
         self.name = vars(cls).get("display_name") or cls.__name__
         least, most = cls.input_range() if hasattr(cls, "input_range") else (0, 0)
         self.reads_inputs = most != 0
+        holds_others = any(spec.children for spec in cls.specs().values())  # as Bidirectional does
         self.is_merging = bool(getattr(cls, "accepts_branches", False)) or (least == 1 and most is None)
+        self.is_merging = self.is_merging and not holds_others
         self.positional = () if self.is_merging else tuple(map(text_name, positional_names(cls)))
         self._words: dict[tuple[str, str], bool] = {}
 

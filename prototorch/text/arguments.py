@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prototorch.errors import did_you_mean
-from prototorch.text.evaluator import render_value
+from prototorch.text.operands import render_value
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import BlockDef, Field, InvalidValue
 

@@ -17,6 +17,7 @@ from prototorch.text.syntax_tree import (
     Field,
     If,
     InvalidValue,
+    Let,
     ListValue,
     Param,
     Scalar,
@@ -26,6 +27,7 @@ from prototorch.text.syntax_tree import (
 
 __all__ = ["explain_field_without_value", "refuse_bare_names"]
 
+_INPUTS = ("input", "Input")  # what a bare name of is followed by its own, in a text of mistakes
 _BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
 
 
@@ -39,7 +41,8 @@ def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand:
         if output is not None and (not layers_stand or output.text in TOP_LEVEL_FIELDS):
             s = _read_as_field(s, output, report)
         is_bare = isinstance(s, Field) and isinstance(s.value, CallBody) and s.value.is_bare
-        if is_bare and (not layers_stand or _has_fields_behind(s, statements[number + 1 : number + 2])):
+        behind = statements[number + 1 : number + 2]
+        if is_bare and (not layers_stand or _has_fields_behind(s, behind) or _has_name_behind(s, behind)):
             if explained_line != s.span.line:
                 message = _explain(s, statements[number + 1 :])
                 report.add(message, s.name_span)
@@ -71,6 +74,8 @@ def explain_field_without_value(name: str) -> str:
 def _explain(s: Field, rest: Sequence[Any]) -> str:
     next_statement = rest[0] if rest else None
     name = getattr(next_statement, "name", "")
+    if s.name in _INPUTS and name and next_statement is not None and _is_on_line_of(s.span, next_statement.span):
+        return f'The name of an {s.name} is written in quotes: {s.name} "{name}" {{ ... }}.'
     if next_statement is None or not name or not _is_on_line_of(s.span, next_statement.span):
         return explain_field_without_value(s.name)
     if s.name[0].isupper():
@@ -89,6 +94,11 @@ def _has_fields_behind(s: Field, rest: Sequence[Any]) -> bool:
     )
 
 
+def _has_name_behind(s: Field, rest: Sequence[Any]) -> bool:
+    """Whether an input and the name that follows on its line are ``input image { ... }``."""
+    return s.name in _INPUTS and any(isinstance(f, Field) and _is_on_line_of(s.span, f.span) for f in rest)
+
+
 def _is_on_line_of(first: Span | None, second: Span | None) -> bool:
     return first is not None and second is not None and first.line == second.line
 
@@ -98,7 +108,7 @@ def _check_statement(s: Any, report: Report, layers_stand: bool) -> Any:
         stand = isinstance(s.value, Body) and s.name in _BODIES_OF_LAYERS
         value = _check_value(s.value, report, stand)
         return s if value is s.value else replace(s, value=value)
-    if isinstance(s, Param):
+    if isinstance(s, Param | Let):
         value = _check_value(s.value, report, False)
         return s if value is s.value else replace(s, value=value)
     if isinstance(s, If):

@@ -21,6 +21,7 @@ class BracketStack:
         self.closed_braces: list[tuple[int, int]] = []  # offsets of the braces of each pair
         self.in_expression = False
         self.has_calls = not ctx.is_protobuf
+        self.is_picking = False  # whether the names of `include a, b from` are being read
         self.has_skipped_text = False  # a string without its end, or a foreign comment, may have swallowed brackets
 
     @property

@@ -8,8 +8,8 @@ from typing import Any
 
 from prototorch.text.call_binding import CallBinder
 from prototorch.text.call_schema import schema_at
-from prototorch.text.evaluator import render_value
 from prototorch.text.expansion_state import NET, ExpansionState, Names, Scope
+from prototorch.text.operands import render_value
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, CallBody, CallWord, Field, InvalidValue, Scalar, TypedBlock, Value
 

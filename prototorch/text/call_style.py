@@ -24,6 +24,7 @@ from prototorch.text.syntax_tree import (
     Field,
     If,
     Include,
+    Let,
     ListValue,
     Param,
     Repeat,
@@ -63,6 +64,14 @@ def _says_nothing_alone(value: Value) -> bool:
     return isinstance(value, Scalar) and isinstance(value.value, bool)
 
 
+def _to_header_value(value: Value) -> Value:
+    """A count or condition: a name without "$"."""
+    if not isinstance(value, Expression) or not isinstance(value.root, ex.Name):
+        return value
+    name = value.root.name
+    return replace(value, is_bare=True) if is_name(name) and name not in ("true", "false") else value
+
+
 class _NoCallError(Exception):
     """The call would mean something else, or would be no call."""
 
@@ -71,10 +80,11 @@ class _Styler:
     def __init__(self, document: Document):
         self.blocks = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
         self.has_includes = any(isinstance(s, Include) for s in document.statements)
-        self.params = frozenset(s.name for s in document.statements if isinstance(s, Param))
+        self.params = frozenset(s.name for s in document.statements if isinstance(s, Param | Let))
 
     def statements(self, statements: Sequence[Any], context: _Context) -> tuple[Any, ...]:
-        inside = replace(context, variables=context.variables | {s.name for s in statements if isinstance(s, Param)})
+        names = {s.name for s in statements if isinstance(s, Param | Let)}
+        inside = replace(context, variables=context.variables | names)
         return tuple(self.statement(s, inside) for s in statements)
 
     def statement(self, s: Any, context: _Context) -> Any:
@@ -82,10 +92,10 @@ class _Styler:
         if isinstance(s, Field):
             return self.field(s, context)
         if isinstance(s, Repeat):
-            names = inner.variables | ({s.variable} if s.variable is not None else set())
-            return replace(s, body=self.body(s.body, replace(inner, variables=names)))
+            names = inner.variables | set(s.target.names if s.target is not None else ())
+            return replace(s, count=_to_header_value(s.count), body=self.body(s.body, replace(inner, variables=names)))
         if isinstance(s, If):
-            arms = tuple((condition, self.body(body, inner)) for condition, body in s.arms)
+            arms = tuple((_to_header_value(condition), self.body(body, inner)) for condition, body in s.arms)
             return replace(s, arms=arms, else_body=s.else_body and self.body(s.else_body, inner))
         if isinstance(s, BlockDef):
             names = self.params | {a.name for a in s.arguments}
@@ -125,6 +135,8 @@ class _Styler:
         if context.owner is None:
             if s.output is not None:
                 context.outputs[s.output.text] = None
+            if s.label is not None:
+                context.outputs.update(dict.fromkeys(string_values(s.label)))
             for f in body.fields:
                 if f.name in ("name", "top"):
                     context.outputs.update(dict.fromkeys(string_values(f.value)))
@@ -133,6 +145,8 @@ class _Styler:
         """``name { ... }``: a layer, the use of a block, a block in a body."""
         path = (*(context.owner or ()), s.name)
         try:
+            if s.label is not None:
+                raise _NoCallError
             block = self.blocks.get(s.name)
             if block is not None:
                 names: Sequence[str] = tuple(a.name for a in block.arguments)

@@ -6,56 +6,20 @@ than those of ``FUNCTIONS``.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prototorch.errors import did_you_mean
 from prototorch.text import expressions as ex
 from prototorch.text import limits
-from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, InvalidValue, ListValue, Scalar, TypedBlock, Value, Word
+from prototorch.text.expression_functions import FUNCTIONS, check_list_length
+from prototorch.text.loop_targets import bind_target
+from prototorch.text.operands import EvaluationError, UnknownValueError, is_number, render_value, to_bool
+from prototorch.text.syntax_tree import InvalidValue
 from prototorch.text.value_size import measure_value
 
-
-class BareWord(str):
-    """A bare word as the value of a parameter; equal to the string of the same letters."""
-
-    __slots__ = ()
-
-
-class ScopedString(str):
-    """A string that was given to a block as an argument: as a name it belongs to the scope of the block's user."""
-
-    __slots__ = ("prefix",)
-    prefix: str
-
-    @classmethod
-    def wrap(cls, value: Any, prefix: str) -> Any:
-        """A string, or the strings of a list, marked; one that is marked already keeps its scope."""
-        if type(value) is str:
-            scoped = cls(value)
-            scoped.prefix = prefix
-            return scoped
-        return [cls.wrap(item, prefix) for item in value] if isinstance(value, list) else value
-
-
-class EvaluationError(Exception):
-    """An expression that has no value."""
-
-    def __init__(self, message: str, span: Span | None):
-        super().__init__(message)
-        self.message = message
-        self.span = span
-
-
-class UnknownValueError(Exception):
-    """The expression depends on something whose mistake is already in the report."""
-
-
-FUNCTIONS = ("min", "max", "len", "range", "round", "int", "float")
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "none": None}
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -71,7 +35,7 @@ class Evaluator:
 
     def __init__(self, names: Mapping[str, Any], spend: Callable[[int], None]):
         self.names = names
-        self.scopes = names.maps if isinstance(names, ChainMap) else (names,)
+        self.scopes: Sequence[Mapping[str, Any]] = names.maps if isinstance(names, ChainMap) else (names,)
         self.spend = spend
 
     def value(self, node: Any) -> Any:
@@ -82,6 +46,10 @@ class Evaluator:
         if node.value is None:
             raise UnknownValueError
         return node.value
+
+    def find(self, name: str) -> Any:
+        """The value that a name is bound to; None where it is not."""
+        return next((scope[name] for scope in self.scopes if name in scope), None)
 
     def name(self, node: ex.Name) -> Any:
         for scope in self.scopes:
@@ -116,7 +84,7 @@ class Evaluator:
         if node.operator == "+" and isinstance(left, str) and isinstance(right, str):
             return self._check_limits(str(left) + str(right), node)
         if node.operator == "+" and isinstance(left, list) and isinstance(right, list):
-            self._check_length(len(left) + len(right), node)
+            check_list_length(len(left) + len(right), node.span)
             return self._check_limits(left + right, node)
         self._number(left, node.operator, node)
         self._number(right, node.operator, node)
@@ -144,6 +112,11 @@ class Evaluator:
         left = self.value(node.first)
         for sign, other in node.rest:
             right = self.value(other)
+            if sign in ("in", "not in"):
+                if self._contains(right, left, other) is (sign == "not in"):
+                    return False
+                left = right
+                continue
             if sign not in ("==", "!="):
                 numbers = is_number(left) and is_number(right)
                 if not numbers and not (isinstance(left, str) and isinstance(right, str)):
@@ -160,6 +133,15 @@ class Evaluator:
                 return False
             left = right
         return True
+
+    def _contains(self, values: Any, value: Any, node: Any) -> bool:
+        """Whether a list has the value, or a string the part."""
+        if isinstance(values, str) and isinstance(value, str):
+            return value in values
+        if not isinstance(values, list):
+            raise EvaluationError(f"'in' looks into a list, not into {render_value(values)}.", node.span)
+        self.spend(measure_value(values, limits.MAX_STEPS)[0])
+        return any(isinstance(v, bool) == isinstance(value, bool) and v == value for v in values)
 
     def choose(self, node: ex.Conditional) -> Any:
         return self.value(node.yes if to_bool(self.value(node.condition), node.condition.span) else node.no)
@@ -179,6 +161,20 @@ class Evaluator:
             raise EvaluationError(message, node.index.span)
         return value[index]
 
+    def slice(self, node: ex.SliceExpression) -> list[Any]:
+        value = self.value(node.value)
+        if not isinstance(value, list):
+            raise EvaluationError(f"Only a list can be sliced; this is {render_value(value)}.", node.value.span)
+        parts = []
+        for part in (node.start, node.stop, node.step):
+            bound = None if part is None else self.value(part)
+            if bound is not None and (not isinstance(bound, int) or isinstance(bound, bool)):
+                raise EvaluationError(f"The bounds of a slice are integers, not {render_value(bound)}.", part.span)
+            if part is node.step and bound == 0:
+                raise EvaluationError("The step of a slice is not 0.", part.span)
+            parts.append(bound)
+        return self._check_limits(value[slice(*parts)], node)
+
     def template(self, node: ex.TemplateString) -> str:
         parts = []
         for part in node.parts:
@@ -192,63 +188,50 @@ class Evaluator:
         return self._check_limits("".join(parts), node)
 
     def call(self, node: ex.FunctionCall) -> Any:
-        if node.function not in FUNCTIONS:
+        function = FUNCTIONS.get(node.function)
+        if function is None:
             hint = did_you_mean(node.function, FUNCTIONS) or f" There are {', '.join(FUNCTIONS)}."
             raise EvaluationError(f"There is no function {node.function!r}.{hint}", node.span)
         arguments = [self.value(a) for a in node.arguments]
+        if function.reads_list:
+            self.spend(len(arguments) + sum(len(a) for a in arguments if isinstance(a, list)))
         try:
-            return self._check_limits(getattr(self, "_" + node.function)(*arguments), node)
+            return self._check_limits(function.compute(*arguments), node)
         except EvaluationError as error:
             raise EvaluationError(error.message, error.span or node.span) from None
         except (TypeError, ValueError, OverflowError):
             operands = ", ".join(map(render_value, arguments))
-            raise EvaluationError(f"{node.function}({operands}): {_SIGNATURES[node.function]}.", node.span) from None
+            raise EvaluationError(f"{node.function}({operands}): {function.usage}.", node.span) from None
 
-    def _min(self, *values: Any) -> Any:
-        return min(self._require_numbers(values))
+    def comprehension(self, node: ex.Comprehension) -> list[Any]:
+        """The list, made value by value: the steps of each are counted before it is made."""
+        values: list[Any] = []
+        outer = self.scopes
+        try:
+            self._loop(node, 0, outer, values)
+        finally:
+            self.scopes = outer
+        return self._check_limits(values, node)
 
-    def _max(self, *values: Any) -> Any:
-        return max(self._require_numbers(values))
-
-    def _require_numbers(self, values: tuple[Any, ...]) -> Any:
-        items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
-        self.spend(len(items))
-        if not all(map(is_number, items)):
-            raise TypeError
-        return items
-
-    def _len(self, value: Any) -> int:
-        if not isinstance(value, list | str):
-            raise TypeError
-        return len(value)
-
-    def _range(self, *values: Any) -> list[int]:
-        if any(type(v) is not int for v in values):
-            raise TypeError
-        steps = range(*values)
-        count = max(
-            0,
-            -((steps.start - steps.stop) // steps.step)
-            if steps.step > 0
-            else -((steps.stop - steps.start) // -steps.step),
-        )
-        self._check_length(count, None)
-        return list(steps)
-
-    def _round(self, value: Any, digits: Any = None) -> Any:
-        if not is_number(value) or not (digits is None or (type(digits) is int and abs(digits) < 100)):
-            raise TypeError
-        return round(value) if digits is None else round(value, digits)
-
-    def _int(self, value: Any) -> int:
-        if not is_number(value):
-            raise TypeError
-        return int(value)
-
-    def _float(self, value: Any) -> float:
-        if not is_number(value):
-            raise TypeError
-        return float(value)
+    def _loop(self, node: ex.Comprehension, depth: int, outer: Any, values: list[Any]) -> None:
+        """Append the values of the loops from number ``depth`` on; ``outer`` are the names around that loop."""
+        loop = node.loops[depth]
+        self.scopes = outer
+        series = self.value(loop.series)
+        if not isinstance(series, list):
+            hint = f" Write range({series})." if isinstance(series, int) and not isinstance(series, bool) else ""
+            raise EvaluationError(f"'for' iterates over a list, not {render_value(series)}.{hint}", loop.series.span)
+        for item in series:
+            self.spend(node.size)
+            scopes = (bind_target(loop.target, item, loop.series.span), *outer)
+            self.scopes = scopes
+            if not all(to_bool(self.value(c), c.span) for c in loop.conditions):
+                continue
+            if depth + 1 < len(node.loops):
+                self._loop(node, depth + 1, scopes, values)
+            else:
+                values.append(self.value(node.element))
+                check_list_length(len(values), node.span)
 
     def _number(self, value: Any, sign: str, node: Any) -> None:
         if not is_number(value):
@@ -258,7 +241,7 @@ class Evaluator:
         if isinstance(value, int) and not limits.INT_MIN <= value <= limits.INT_MAX:
             raise self._too_large(node)
         if isinstance(value, list):
-            self._check_length(len(value), node)
+            check_list_length(len(value), node.span)
             size, depth = measure_value(value, limits.MAX_LIST_LENGTH)
             self.spend(size)
             if depth > limits.MAX_NESTING:
@@ -276,12 +259,6 @@ class Evaluator:
         return value
 
     @staticmethod
-    def _check_length(count: int, node: Any) -> None:
-        if count > limits.MAX_LIST_LENGTH:
-            message = f"A list of {count} values is above the limit of {limits.MAX_LIST_LENGTH}."
-            raise EvaluationError(message, node and node.span)
-
-    @staticmethod
     def _too_large(node: Any) -> EvaluationError:
         return EvaluationError("The result is too large: integers have 64 bits.", node.span)
 
@@ -294,78 +271,9 @@ _METHODS: dict[type, Callable[[Evaluator, Any], Any]] = {
     ex.Compare: Evaluator.compare,
     ex.Conditional: Evaluator.choose,
     ex.ListExpression: Evaluator.series,
+    ex.Comprehension: Evaluator.comprehension,
     ex.Subscript: Evaluator.index,
+    ex.SliceExpression: Evaluator.slice,
     ex.TemplateString: Evaluator.template,
     ex.FunctionCall: Evaluator.call,
 }
-_SIGNATURES = {
-    "min": "it takes numbers, or one list of numbers",
-    "max": "it takes numbers, or one list of numbers",
-    "len": "it takes one list or string",
-    "range": "it takes one to three integers: stop, or start and stop, and a step that is not 0",
-    "round": "it takes a finite number, and how many digits to keep",
-    "int": "it takes one finite number",
-    "float": "it takes one number",
-}
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a number (a truth value is none)."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def to_bool(value: Any, span: Span | None) -> bool:
-    """A truth value; anything else is a mistake."""
-    if isinstance(value, bool):
-        return value
-    hint = " Write a comparison, such as $(n > 0)." if is_number(value) else ""
-    hint = f" Write ${value}." if isinstance(value, BareWord) else hint
-    raise EvaluationError(f"A condition is true or false, not {render_value(value)}.{hint}", span)
-
-
-def render_value(value: Any, depth: int = 2) -> str:
-    """A value as a message, or a string it is filled into, shows it: the first 8 of a list, and of lists in lists down
-    to a depth."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "none"
-    if isinstance(value, BareWord):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{value[:40]}"'
-    if isinstance(value, list):
-        if value and not depth:
-            return "[...]"
-        return "[" + ", ".join(render_value(v, depth - 1) for v in value[:8]) + (", ...]" if len(value) > 8 else "]")
-    if isinstance(value, TypedBlock):
-        return f"the block {value.word} {{ ... }}"
-    if isinstance(value, Body):
-        return "a block { ... }"
-    if isinstance(value, float) and math.isnan(value):
-        return "nan"
-    return repr(value)
-
-
-def to_operand(value: Value) -> Any:
-    """What a parameter bound to this node is worth in expressions."""
-    if isinstance(value, Scalar):
-        return value.value
-    if isinstance(value, Word):
-        return None if value.text == "none" else BareWord(value.text)
-    if isinstance(value, ListValue):
-        return [to_operand(item) for item in value.items]
-    return value
-
-
-def from_operand(value: Any, span: Span | None, scoped: bool = False) -> Value:
-    """The node of an expression's value; with ``scoped`` its strings keep the scope they came from."""
-    if isinstance(value, BareWord):
-        return Word(str(value), span)
-    if value is None:
-        return Word("none", span)
-    if isinstance(value, list):
-        return ListValue(tuple(from_operand(item, span, scoped) for item in value), span)
-    if isinstance(value, bool | int | float | str):
-        return Scalar(value if scoped or not isinstance(value, ScopedString) else str(value), span)
-    return value

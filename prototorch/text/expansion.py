@@ -12,18 +12,21 @@ from typing import Any
 
 from prototorch.errors import did_you_mean
 from prototorch.text import limits
-from prototorch.text.arguments import bind_arguments, check_arguments, check_param
+from prototorch.text.arguments import bind_arguments, check_arguments
 from prototorch.text.call_expansion import CallInScope
 from prototorch.text.diagnostics import Report
-from prototorch.text.evaluator import ScopedString, render_value
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
+from prototorch.text.labels import bind_label
+from prototorch.text.loop_targets import bind_target
 from prototorch.text.name_resolution import RESERVED_NAMES, TOP_LEVEL_BLOCKS, is_string_literal, string_values
+from prototorch.text.operands import EvaluationError, ScopedString, render_value
 from prototorch.text.output_names import NO_OUTPUT, add_top, check_output_name, name_block_output, output_spans
 from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
     Argument,
+    Assert,
     BlockDef,
     Body,
     CallBody,
@@ -33,13 +36,14 @@ from prototorch.text.syntax_tree import (
     If,
     Include,
     InvalidValue,
+    Let,
     ListValue,
     Param,
     Repeat,
     TypedBlock,
     Value,
 )
-from prototorch.text.value_expansion import ValueExpander
+from prototorch.text.value_binding import ValueBinder
 from prototorch.text.weight_references import expand_weight_references
 
 
@@ -67,7 +71,7 @@ def expand(
     return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
 
 
-class _Expander(ValueExpander):
+class _Expander(ValueBinder):
     """Expands statements in their scopes. Methods that return None or an `InvalidValue` have reported an error."""
 
     # ------------------------------------------------------------------ documents
@@ -80,7 +84,9 @@ class _Expander(ValueExpander):
         except ExpansionAborted:
             return []
         for name in self.caller_params:
-            if name not in self.params:
+            if name in self.lets:
+                self.report.add(f"{name!r} is computed by 'let' and cannot be set.", self.lets[name].name_span)
+            elif name not in self.params:
                 hint = did_you_mean(name, self.params)
                 if not hint:
                     hint = f" It has {', '.join(self.params)}." if self.params else " It has none."
@@ -102,8 +108,10 @@ class _Expander(ValueExpander):
                 self.expand_repeat(statement, names, scope, fields)
             elif isinstance(statement, If):
                 fields.extend(self.expand_if(statement, names, scope))
-            elif isinstance(statement, Param):
-                self.bind_param(statement, names, scope)
+            elif isinstance(statement, Param | Let):
+                self.bind_value(statement, names, scope)
+            elif isinstance(statement, Assert):
+                self.check_assert(statement, names, scope)
             elif isinstance(statement, BlockDef):
                 self.define_block(statement, scope)
             else:
@@ -114,6 +122,8 @@ class _Expander(ValueExpander):
     # ------------------------------------------------------------------ statements
 
     def expand_field(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> None:
+        if statement.label is not None:
+            statement = bind_label(self, statement, scope)
         if isinstance(statement.value, CallBody):
             statement = CallInScope(self, names, scope).bind_statement(statement)
         output = None if statement.output is None else check_output_name(self, statement.output, scope)
@@ -182,25 +192,6 @@ class _Expander(ValueExpander):
         new_body = Body(fields, body.span)
         return Field(statement.name, new_body, statement.span, statement.name_span, statement.trivia, scope.chain)
 
-    def bind_param(self, statement: Param, names: Names, scope: Scope) -> None:
-        """Bind a name. At the top level the caller's value takes precedence."""
-        top = names is self.global_names
-        if top and statement.name in self.params:
-            first = self.params[statement.name].span
-            at = f" (first at {first})" if first is not None else ""
-            self.report_error(f"The param {statement.name!r} is defined twice{at}.", statement.name_span, scope)
-            return
-        value = self.evaluate(statement.value, names, scope)
-        if top:
-            self.params[statement.name] = statement
-            if statement.name in self.caller_params:
-                caller_value = self.caller_params[statement.name]
-                problem = check_param(statement.name, value, caller_value)
-                if problem is not None:
-                    self.report_error(problem, statement.name_span, scope)
-                value = caller_value
-        names[statement.name] = value
-
     def define_block(self, statement: BlockDef, scope: Scope) -> None:
         if not scope.top:
             self.report_skipped("A block is defined at the top level of a file.", statement.name_span, scope)
@@ -244,8 +235,12 @@ class _Expander(ValueExpander):
         for value in values:
             self.spend_steps(1, statement.span, scope)
             inner = new_names(names)
-            if statement.variable is not None:
-                inner[statement.variable] = value
+            if statement.target is not None:
+                try:
+                    inner.update(bind_target(statement.target, value, statement.count.span))
+                except EvaluationError as error:
+                    self.report_skipped(error.message, error.span, scope)
+                    return
             fields.extend(self.expand_statements(statement.body.statements, inner, inside))
 
     def repeat_values(self, statement: Repeat, names: Names, scope: Scope) -> list[Any] | range:
@@ -255,7 +250,7 @@ class _Expander(ValueExpander):
         if isinstance(count, InvalidValue):
             self.complete = False
             return []
-        if statement.variable is None:
+        if statement.target is None:
             if isinstance(count, list):
                 self.report_skipped("A repeat over a list needs a name: repeat i in ...", at, scope)
             elif not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -270,7 +265,7 @@ class _Expander(ValueExpander):
         if not isinstance(count, list):
             hint = f" Write $range({count})." if isinstance(count, int) else ""
             self.report_skipped(
-                f"'repeat {statement.variable} in' iterates over a list, not {render_value(count)}.{hint}", at, scope
+                f"'repeat {statement.target} in' iterates over a list, not {render_value(count)}.{hint}", at, scope
             )
             return []
         return count
@@ -359,6 +354,9 @@ class _Expander(ValueExpander):
         if not scope.top:
             self.report_skipped("An include must be at the top level of a file.", statement.span, scope)
             return
+        if self.report.has_within(statement.span):  # its path has no quotes
+            self.complete = False
+            return
         try:
             base = self.open_files[-1][:-1] if self.open_files else ()
             parts = self.files.locate(statement.path, base)
@@ -383,13 +381,15 @@ class _Expander(ValueExpander):
         self.open_files.append(parts)
         for s in included.statements:
             self.spend_steps(1, s.span, scope)
-            if isinstance(s, Param):
-                self.bind_param(s, self.global_names, scope)
+            if isinstance(s, Param | Let):
+                self.bind_value(s, self.global_names, scope)
+            elif isinstance(s, Assert):
+                self.check_assert(s, self.global_names, scope)
             elif isinstance(s, BlockDef):
                 self.define_block(s, scope)
             elif isinstance(s, Include):
                 self.expand_include(s, scope)
             elif not isinstance(s, Field) or s.name:
-                self.report_skipped("An included file holds only param, block and include.", s.span, scope)
+                self.report_skipped("An included file holds only param, let, assert, block and include.", s.span, scope)
                 break
         self.open_files.pop()

@@ -13,7 +13,18 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.includes import IncludeFiles
 from prototorch.text.name_resolution import NameResolver
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import BlockDef, Body, CallBody, ExpansionFrame, Field, Param, Repeat, Scalar, Value
+from prototorch.text.syntax_tree import (
+    BlockDef,
+    Body,
+    CallBody,
+    ExpansionFrame,
+    Field,
+    Let,
+    Param,
+    Repeat,
+    Scalar,
+    Value,
+)
 
 __all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope", "new_names"]
 
@@ -53,6 +64,7 @@ class ExpansionState:
         self.files = files
         self.global_names: Names = {}
         self.params: dict[str, Param] = {}
+        self.lets: dict[str, Let] = {}  # of the top level
         self.blocks: dict[str, tuple[int, BlockDef]] = {}
         self.blocks_to_come: dict[str, BlockDef] = {}
         self.output_spans: dict[str, list[Span]] = {}  # where `=` gives an output each name

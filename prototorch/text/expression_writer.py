@@ -29,6 +29,11 @@ def _wrap(node: Any, least: int) -> str:
     return text if binding >= least else f"({text})"
 
 
+def _format_loop(loop: ex.Loop) -> str:
+    conditions = "".join(f" if {_wrap(c, _OR)}" for c in loop.conditions)
+    return f" for {loop.target} in {_wrap(loop.series, _OR)}{conditions}"
+
+
 def _format_node(node: Any) -> tuple[str, int]:
     """The text of a node, and how tightly it binds."""
     if isinstance(node, ex.Literal):
@@ -57,6 +62,12 @@ def _format_node(node: Any) -> tuple[str, int]:
         return f"{node.function}({', '.join(_wrap(a, _CONDITIONAL) for a in node.arguments)})", _ITEM
     if isinstance(node, ex.Subscript):
         return f"{_wrap(node.value, _ITEM)}[{_wrap(node.index, _CONDITIONAL)}]", _ITEM
+    if isinstance(node, ex.SliceExpression):
+        bounds = ["" if b is None else _wrap(b, _CONDITIONAL) for b in (node.start, node.stop, node.step)]
+        return f"{_wrap(node.value, _ITEM)}[{':'.join(bounds if node.step is not None else bounds[:2])}]", _ITEM
+    if isinstance(node, ex.Comprehension):
+        loops = "".join(map(_format_loop, node.loops))
+        return f"[{_wrap(node.element, _CONDITIONAL)}{loops}]", _ITEM
     if isinstance(node, ex.ListExpression):
         return f"[{', '.join(_wrap(i, _CONDITIONAL) for i in node.items)}]", _ITEM
     parts = (escape(p) if isinstance(p, str) else f"${{{_wrap(p, _CONDITIONAL)}}}" for p in node.parts)

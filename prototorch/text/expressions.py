@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from prototorch.text.source import Span
@@ -92,6 +92,37 @@ class Subscript:
 
 
 @dataclass(slots=True)
+class SliceExpression:
+    """``a[start:stop:step]``; None for a part that is left out."""
+
+    value: Any
+    start: Any = None
+    stop: Any = None
+    step: Any = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Loop:
+    """``for target in series if condition``: a part of a comprehension. ``target`` is a `LoopTarget`."""
+
+    target: Any
+    series: Any
+    conditions: tuple[Any, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Comprehension:
+    """``[element for target in series if condition]``; ``size`` is the number of its nodes, the steps of one value."""
+
+    element: Any
+    loops: tuple[Loop, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+    size: int = field(default=1, compare=False, repr=False)
+
+
+@dataclass(slots=True)
 class ListExpression:
     """``[a, b]``."""
 
@@ -105,3 +136,23 @@ class TemplateString:
 
     parts: tuple[Any, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+
+
+def names_in(node: Any) -> dict[str, Span | None]:
+    """The names of values that an expression reads, in order, each with its first place; loop variables left out."""
+    names: dict[str, Span | None] = {}
+    pending: list[tuple[Any, frozenset[str]]] = [(node, frozenset())]
+    while pending:
+        part, own = pending.pop()
+        if isinstance(part, Name):
+            if part.name not in own:
+                names.setdefault(part.name, part.span)
+        elif isinstance(part, Comprehension):
+            own = own.union(*(loop.target.names for loop in part.loops))
+            inside = [part.element, *(p for loop in part.loops for p in (loop.series, *loop.conditions))]
+            pending.extend((p, own) for p in reversed(inside))
+        elif isinstance(part, tuple):
+            pending.extend((p, own) for p in reversed(part))
+        elif is_dataclass(part):
+            pending.extend((getattr(part, f.name), own) for f in reversed(fields(part)) if f.compare)
+    return names

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from prototorch.base.confusables import INVISIBLE, describe_character, skeleton
 from prototorch.text import limits
 from prototorch.text.brackets import BRACKETS, BracketStack
+from prototorch.text.contextual_keywords import CONTEXTUAL, NOT_BEFORE_STATEMENT, is_keyword
 from prototorch.text.parse_context import ParseAborted, ParseContext, Token
 
 _PAIRS = {"{": "}", "[": "]", "(": ")", "$(": ")", "<": ">"}
@@ -28,7 +29,7 @@ _PLAIN_SYMBOLS = {
     "PERCENT",
 }  # no brackets, no mistakes
 _BRACKETS = {*"{}[]()"}
-_BEFORE_VALUES = {"COLON", "LSQUARE", "COMMA"}
+_BEFORE_VALUES = {"COLON", "LSQUARE", "COMMA", "INCLUDE", "FROM"}
 _UNQUOTED_BEGINS = ("NAME", "SYMBOL", None)  # what a string without quotes may seem to begin with
 EQUALS_SIGN = "A field is written with ':', not with '='."
 INVALID_TOKEN = "ODD"  # the type of a token that no rule accepts; its error is in the report
@@ -47,7 +48,6 @@ _MAX_REPORTED = 20
 _UNQUOTED = re.compile(  # a string without its quotes
     r"(?!//)(?:[A-Za-z]:\\|[a-z][a-z0-9]*://|[A-Za-z_~]|\.{0,2}/)[^\s,;:{}\[\]()<>\"'#$*+=%!]*"
 )
-_NOT_BEFORE_OUTPUT = {"PARAM", "REPEAT", "IN", "IF", "BLOCK", "HEADER_NAME", "INCLUDE", "COLON", "ASSIGN"}
 _NAME_FOLLOWS = re.compile(rf"(?:[ \t\r\n]++|{_COMMENT})*+[^\W\d]").match
 _PATH_MARKS = frozenset("/\\~.")
 
@@ -96,7 +96,7 @@ class Lexer:
             if before in _BEFORE_VALUES and kind in _UNQUOTED_BEGINS and not balance.in_expression:
                 unquoted_end = self._unquoted_end(text, at, end, m)
                 if unquoted_end:
-                    yield self._unquoted_string(ctx, at, unquoted_end)
+                    yield self._unquoted_string(ctx, at, unquoted_end, before)
                     before, at = "STRING", unquoted_end
                     continue
             if kind == "NAME":
@@ -109,6 +109,9 @@ class Lexer:
                         value = self._latin_name(ctx, value, at, stop)
                 value = intern(value)
                 kind = keywords.get(value, "NAME")
+                if kind in CONTEXTUAL and not is_keyword(kind, text, stop, end, before, balance):
+                    kind = "NAME"
+                balance.is_picking = kind == "INCLUDE" or (balance.is_picking and kind == "NAME")
                 earlier = before
                 before = "HEADER_NAME" if before == "BLOCK" else kind
                 yield Token(kind, value, at, stop, ctx)
@@ -117,8 +120,12 @@ class Lexer:
                 if kind in _PLAIN_SYMBOLS:
                     before = kind
                     yield Token(kind, value, at, stop, ctx)
+                elif value == "=" and balance.open_brackets and balance.open_brackets[-1][0] == "$(":
+                    ctx.report.add("A comparison is written with '==', not with '='.", ctx.span(at, stop))
+                    before = "EQUAL"
+                    yield Token(before, "==", at, stop, ctx)
                 elif value == "=":
-                    names_output = before == "NAME" and earlier not in _NOT_BEFORE_OUTPUT and balance.in_body
+                    names_output = before == "NAME" and earlier not in NOT_BEFORE_STATEMENT and balance.in_body
                     token = self._equals_sign(ctx, at, names_output and bool(_NAME_FOLLOWS(text, stop, end)))
                     before = token.type
                     yield token
@@ -146,7 +153,7 @@ class Lexer:
             elif kind == "COMMENT":
                 ctx.comments.append((at, stop))
             else:
-                before = kind
+                before, balance.is_picking = kind, False
                 if len(value) > _LENGTH_LIMITS[kind][0]:
                     self._refuse_length(ctx, kind, at, stop)
                 yield Token(kind, intern(value) if kind == "NUMBER" else value, at, stop, ctx)
@@ -176,14 +183,16 @@ class Lexer:
         return run.end()
 
     @staticmethod
-    def _unquoted_string(ctx: ParseContext, at: int, stop: int) -> Token:
+    def _unquoted_string(ctx: ParseContext, at: int, stop: int, before: str) -> Token:
         """Report a string without quotes; the string."""
         run = ctx.source.text[at:stop]
         escaped = run.replace("\\", "\\\\")
         what = "A path" if _PATH_MARKS & {*run} else "A value with '-'"
         arithmetic = f", arithmetic inside $( ): $({run})" if re.fullmatch(r"\w+-[\d.]+", run) else ""
         message = f'{what} is written in quotes: "{escaped}"{arithmetic}.'
-        ctx.report.add(message, ctx.span(at, stop), is_provisional=True)
+        if before in ("INCLUDE", "FROM"):
+            message = f'The file of an include is written in quotes: include "{escaped}".'
+        ctx.report.add(message, ctx.span(at, stop), is_provisional=before not in ("INCLUDE", "FROM"))
         return Token("STRING", f'"{escaped}"', at, stop, ctx)
 
     def _skip_foreign_comment(self, ctx: ParseContext, text: str, at: int, end: int) -> int:

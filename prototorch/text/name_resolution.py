@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from prototorch.text.case_conversion import snake_case
-from prototorch.text.evaluator import ScopedString
+from prototorch.text.operands import ScopedString
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, Value
 

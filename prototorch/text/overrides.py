@@ -8,9 +8,9 @@ from typing import Any
 
 from prototorch.errors import ModelWarning, TextError, UsageError, did_you_mean, warn_user
 from prototorch.text.diagnostics import SETTING, Report
-from prototorch.text.evaluator import to_operand
 from prototorch.text.expressions import Name
 from prototorch.text.name_resolution import string_values
+from prototorch.text.operands import to_operand
 from prototorch.text.reader import parse_value
 from prototorch.text.source import Source, Span
 from prototorch.text.syntax_tree import (

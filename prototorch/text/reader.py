@@ -25,6 +25,7 @@ from prototorch.text import limits
 from prototorch.text.bare_names import refuse_bare_names
 from prototorch.text.diagnostics import Report
 from prototorch.text.error_recovery import find_damaged_range, repair_token, starts_new_statement
+from prototorch.text.expression_builder import ExpressionError, ExpressionWithDepth
 from prototorch.text.foreign_formats import find_foreign_format, replace_call_errors
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.lexer import INVALID_TOKEN, Lexer
@@ -33,7 +34,7 @@ from prototorch.text.parse_tables import ParseTables, UnexpectedTokenError
 from prototorch.text.source import Source
 from prototorch.text.syntax_errors import explain_unexpected_token
 from prototorch.text.syntax_tree import Document, Value
-from prototorch.text.tree_builder import ERROR_FIELD, ExpressionError, ExpressionWithDepth, TreeBuilder
+from prototorch.text.tree_builder import ERROR_FIELD, TreeBuilder
 from prototorch.text.trivia import attach_trivia
 
 __all__ = ["START_RULES", "decode_utf8", "is_name", "parse", "parse_value", "read_file", "read_grammar"]

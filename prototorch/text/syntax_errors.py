@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prototorch.text.bare_names import explain_field_without_value
+from prototorch.text.expression_functions import FUNCTIONS
 from prototorch.text.lexer import EQUALS_SIGN
 from prototorch.text.parse_context import ParseContext, Token
 from prototorch.text.source import Span
@@ -32,7 +33,8 @@ def explain_unexpected_token(
         if token.value == '""' and tokens[at + 1].start == token.end:
             return "A comment starts with '#', not with three quotes.", token.span
     message = (
-        _explain_call(tokens, at, accepts)
+        _explain_loop_or_name(tokens, at, accepts)
+        or _explain_call(tokens, at, accepts)
         or _explain_statement(tokens, at, accepts)
         or _explain_colon_in_value(tokens, at)
         or _explain_field(token, before, accepts)
@@ -63,17 +65,32 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
     if token.type == "ELSE":
         return "'else' without an 'if'.", token
     if first.type == "REPEAT":
-        return "Expected a number, $name, $(...) or 'name in $range(...)' after 'repeat'.", token
-    if second.type == "REPEAT" and first.type == "NAME" and token.type != "IN":
-        if token.type == "LBRACE":
-            return f"Write 'repeat ${first.value} {{' for a count, 'repeat {first.value} in ...' for a loop.", first
-        return f"Expected 'in' after 'repeat {first.value}'.", token
-    if first.type == "IN" and _token_before(tokens, at, 3).type == "REPEAT":
-        return f"A repeat iterates over $name, $range(...), $(...) or a list: write '${token.value}'.", token
-    if first.type == "IF":
-        return "Expected $name, $(...), true or false after 'if'.", token
-    if _token_before(tokens, at, 2).type == "IF" and first.type == "NAME" and "LBRACE" in accepts:
-        return f"A condition is $name or $(...): write '${first.value}' or '$({first.value} ...)'.", first
+        return "Expected a number, a name, $(...) or 'name in list' after 'repeat'.", token
+    header = _repeat_header(tokens, at)
+    if header is not None and header[-1].type == "IN":
+        hint = f": write '${token.value}'" if token.type in _NAMES else ""
+        return f"A repeat iterates over a name, $range(...), $(...) or a list{hint}.", token
+    if header is not None and any(t.type == "IN" for t in header) and first.type == "NAME":
+        inside = f"{first.value}[...]" if token.type == "LSQUARE" else f"{first.value} {token.value} ..."
+        what = f"${first.value}" if token.type == "LPAR" else f"$({inside})"
+        return f"A repeat iterates over a name, $range(...), $(...) or a list: write '{what}'.", first
+    if header is not None and not any(t.type == "IN" for t in header):
+        if second.type == "REPEAT" and token.type in _OPERATORS | {"LPAR", "LSQUARE"}:
+            return f"A repeat count is a number, a name or $(...): write '$({first.value} ...)'.", first
+        words = "".join(t.value if t.value in "()" else t.value + " " for t in header).replace(" ,", ",").strip()
+        return f"Expected 'in' after 'repeat {words.replace(' )', ')')}'.", token
+    if second.type == "REPEAT" and first.type == "NUMBER" and token.type in ("COMMA", "IN"):
+        return f"A repeat gives names to values: repeat i in ..., not repeat {first.value}.", first
+    if first.type in ("IF", "ASSERT"):
+        return f"Expected a name, $(...), true or false after '{first.value}'.", token
+    if second.type in ("IF", "ASSERT") and first.type == "NAME":
+        return f"A condition is a name or $(...): write '$({first.value} ...)'.", first
+    if token.type == "STRING" and {"IF", "COMMA"} <= accepts and _is_behind_assert(tokens, at):
+        return f"A ',' is missing before {_quote_token(token)}.", token
+    if first.type == "LET":
+        return "Expected a name and a value after 'let': let half: $(dim // 2).", token
+    if second.type == "LET" and first.type == "NAME":
+        return f"A value is given with ':': let {first.value}: ...", first
     if first.type == "BLOCK" and token.type != "NAME":
         return "Expected the block's name after 'block'.", token
     if second.type == "BLOCK" and first.type == "NAME":
@@ -85,7 +102,68 @@ def _explain_statement(tokens: Sequence[Token], at: int, accepts: set[str]) -> t
         return f"A parameter has a value: param {first.value}: ...", first
     if first.type == "INCLUDE":
         return 'The file of an include is written in quotes: include "blocks.proto".', token
+    return _explain_picks(tokens, at)
+
+
+def _explain_loop_or_name(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
+    """Comprehensions, slices, and ``Dense "name" { }``."""
+    token, first, second = tokens[at], _token_before(tokens, at, 1), _token_before(tokens, at, 2)
+    if token.type == "FOR" or (token.value == "for" and "RSQUARE" in accepts):
+        brackets = "brackets: [" if token.type == "FOR" else "$( ): $(["
+        return f"A comprehension stands in {brackets}... for i in ...{']' if token.type == 'FOR' else '])'}.", token
+    begin = at - 1
+    while begin > 0 and tokens[begin].type in ("NAME", "COMMA", "LPAR", "RPAR"):
+        begin -= 1
+    if tokens[begin].type == "FOR":
+        return f"Expected names and 'in' after 'for', got {_quote_token(token)}.", token
+    if token.type == "COLON" and accepts >= {"RSQUARE", "STAR"}:
+        return "A slice has at most three parts: [start:stop:step].", token
+    if first.type == "STRING" and second.type == "NAME" and token.type == "LPAR":
+        return f"The name of a call is one of its fields: {second.value}(..., name: {first.value}).", first
+    if token.type == "LBRACE" and first.type == "STRING" and second.type == "COLON":
+        name = _token_before(tokens, at, 3)
+        if name.type == "NAME":
+            return f"A name stands before the brace without ':': {name.value} {first.value} {{ ... }}.", second
     return None
+
+
+def _is_behind_assert(tokens: Sequence[Token], at: int) -> bool:
+    """Whether number ``at`` is behind the condition of an ``assert``."""
+    begin, depth = at - 1, 0
+    while begin > 0:
+        depth += (tokens[begin].type == "RPAR") - (tokens[begin].type in ("LPAR", "DOLLAR_LPAR"))
+        begin -= 1
+        if depth <= 0:
+            break
+    return tokens[begin].type == "ASSERT"
+
+
+def _explain_picks(tokens: Sequence[Token], at: int) -> tuple[str, Token] | None:
+    """``include a, b from "file"``."""
+    token, first = tokens[at], _token_before(tokens, at, 1)
+    begin = at - 1
+    while begin > 0 and tokens[begin].type in ("NAME", "COMMA", "FROM"):
+        begin -= 1
+    if tokens[begin].type != "INCLUDE" or begin == at - 1:
+        return None
+    names = [t.value for t in tokens[begin + 1 : at] if t.type == "NAME"]
+    if first.type == "FROM":
+        return f'The file of an include is written in quotes: include {", ".join(names)} from "blocks.proto".', token
+    if first.type == "COMMA":
+        return f"Expected a name after ',', got {_quote_token(token)}.", token
+    if token.type == "NAME" and not _is_on_new_line(first, token):
+        return f"A ',' is missing before {_quote_token(token)}.", token
+    if len(names) == 1 and token.type != "STRING":
+        return 'The file of an include is written in quotes: include "blocks.proto".', first
+    return f"Expected 'from' and the file: include {', '.join(names)} from \"blocks.proto\".", token
+
+
+def _repeat_header(tokens: Sequence[Token], at: int) -> Sequence[Token] | None:
+    """The tokens between ``repeat`` and number ``at`` where they are names and what joins them; None elsewhere."""
+    begin = at - 1
+    while begin > 0 and tokens[begin].type in ("NAME", "COMMA", "LPAR", "RPAR", "IN"):
+        begin -= 1
+    return tokens[begin + 1 : at] if tokens[begin].type == "REPEAT" and begin < at - 1 else None
 
 
 def _explain_call(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
@@ -151,7 +229,8 @@ def _explain_expression(tokens: Sequence[Token], at: int, accepts: set[str]) -> 
         name = token.value[1:] or "("
         return f"Inside $( ) names are written without '$': write {name}.", token
     if in_expression and token.type == "LPAR":
-        return "Only min, max, len, range, round, int and float can be called.", token
+        *names, last = FUNCTIONS
+        return f"Only {', '.join(names)} and {last} can be called.", token
     if after_operand:
         return f"Expected an operator or ')' before {_quote_token(token)}.", token
     if in_expression:

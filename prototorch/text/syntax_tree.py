@@ -138,6 +138,7 @@ class Field(_SpansOnDemand):
     """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from.
 
     ``output``: before expansion the name in ``skip = Conv2D { ... }``, which the output of the layer or block bears.
+    ``label``: before expansion the string in ``column "age" { ... }``, which is the ``name`` of what is declared.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Field(_SpansOnDemand):
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
     chain: ExpansionFrame | None = field(default=None, compare=False, repr=False)
     output: Word | None = None
+    label: Value | None = None
 
     @classmethod
     def read_at(cls, name: str, value: Value, start: int) -> Field:
@@ -155,7 +157,7 @@ class Field(_SpansOnDemand):
         new.name = name
         new.value = value
         new.start = start  # type: ignore[misc]
-        new.trivia = new.chain = new.output = None
+        new.trivia = new.chain = new.output = new.label = None
         return new
 
 
@@ -230,11 +232,12 @@ class CallBody:
 @dataclass(slots=True)
 class Expression:
     """``$name``, ``$(...)``, or a string with ``${...}``; ``root`` is a node of :mod:`prototorch.text.expressions`,
-    ``size`` the number of nodes."""
+    ``size`` the number of nodes; ``is_bare``: a name that was written without "$", as a count or condition may be."""
 
     root: Any
     span: Span | None = field(default=None, compare=False, repr=False)
     size: int = field(default=1, compare=False, repr=False)
+    is_bare: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -249,10 +252,31 @@ class Param:
 
 
 @dataclass(slots=True)
-class Repeat:
-    """``repeat count { }`` (``variable`` None) or ``repeat variable in count { }``."""
+class Let:
+    """``let name: value``."""
 
-    variable: str | None
+    name: str
+    value: Value
+    span: Span | None = field(default=None, compare=False, repr=False)
+    name_span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Assert:
+    """``assert condition, "message"``; ``message`` is None where it is left out."""
+
+    condition: Value
+    message: Value | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+    trivia: Trivia | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class Repeat:
+    """``repeat count { }`` (``target`` None) or ``repeat target in count { }``, whose count is a list."""
+
+    target: Any  # a LoopTarget
     count: Value
     body: Body
     span: Span | None = field(default=None, compare=False, repr=False)
@@ -292,10 +316,11 @@ class BlockDef:
 
 @dataclass(slots=True)
 class Include:
-    """``include "path"``."""
+    """``include "path"``, or ``include a, b from "path"``: ``names``, None for all."""
 
     path: str
     span: Span | None = field(default=None, compare=False, repr=False)
+    names: tuple[Word, ...] | None = None
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
 
 

@@ -8,15 +8,9 @@ from typing import Any
 
 from prototorch.text import limits
 from prototorch.text.call_expansion import CallInScope
-from prototorch.text.evaluator import (
-    EvaluationError,
-    Evaluator,
-    UnknownValueError,
-    from_operand,
-    to_bool,
-    to_operand,
-)
+from prototorch.text.evaluator import Evaluator
 from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope, new_names
+from prototorch.text.operands import EvaluationError, UnknownValueError, from_operand, to_bool, to_operand
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     Body,

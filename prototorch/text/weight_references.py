@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prototorch.text.call_schema import schema_at
-from prototorch.text.evaluator import ScopedString
 from prototorch.text.expansion_state import ExpansionState, Scope
 from prototorch.text.name_resolution import is_string_literal
+from prototorch.text.operands import ScopedString
 from prototorch.text.syntax_tree import Body, Field, InvalidValue, Scalar, TypedBlock
 
 __all__ = ["WEIGHT_WORDS", "expand_weight_references"]

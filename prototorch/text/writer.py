@@ -15,6 +15,7 @@ from prototorch.text import expressions as ex
 from prototorch.text.expression_writer import format_expression
 from prototorch.text.string_literals import quote
 from prototorch.text.syntax_tree import (
+    Assert,
     BlockDef,
     Body,
     CallArgument,
@@ -25,6 +26,7 @@ from prototorch.text.syntax_tree import (
     Field,
     If,
     Include,
+    Let,
     ListValue,
     Param,
     Repeat,
@@ -128,26 +130,44 @@ def _format_one_line(s: Any) -> str:
     """A statement on one line, comments left out."""
     if isinstance(s, Field):
         if isinstance(s.value, Body | CallBody):
-            return _format_field_name(s) + _format_after_name(s.value)
+            is_label_alone = s.label is not None and isinstance(s.value, Body) and not s.value.statements
+            after = "" if is_label_alone else _format_after_name(s.value)
+            return _format_field_name(s) + after
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
-        text = " else ".join(f"if {format_value(c)} {_format_braces(b)}" for c, b in s.arms)
+        text = " else ".join(f"if {format_header_value(c)} {_format_braces(b)}" for c, b in s.arms)
         return text + (f" else {_format_braces(s.else_body)}" if s.else_body is not None else "")
-    if isinstance(s, Param):
-        return f"param {s.name}: {format_value(s.value)}"
+    if isinstance(s, Param | Let):
+        return f"{_format_value_name(s)}: {format_value(s.value)}"
+    if isinstance(s, Assert):
+        message = "" if s.message is None else f", {format_value(s.message)}"
+        return f"assert {format_header_value(s.condition)}{message}"
     if isinstance(s, Include):
-        return f"include {quote(s.path)}"
+        picks = "" if s.names is None else ", ".join(name.text for name in s.names) + " from "
+        return f"include {picks}{quote(s.path)}"
     return f"{_format_head(s)} {_format_braces(s.body)}"
 
 
 def _format_field_name(s: Field) -> str:
-    return s.name if s.output is None else f"{s.output.text} = {s.name}"
+    name = s.name if s.label is None else f"{s.name} {format_value(s.label)}"
+    return name if s.output is None else f"{s.output.text} = {name}"
+
+
+def _format_value_name(s: Param | Let) -> str:
+    return f"{'let' if isinstance(s, Let) else 'param'} {s.name}"
+
+
+def format_header_value(value: Value) -> str:
+    """A count, a series or a condition: a name stands there without "$" where it was written so."""
+    if isinstance(value, Expression) and value.is_bare and isinstance(value.root, ex.Name):
+        return value.root.name
+    return format_value(value)
 
 
 def _format_head(s: Repeat | BlockDef) -> str:
     if isinstance(s, Repeat):
-        over = format_value(s.count)
-        return f"repeat {over}" if s.variable is None else f"repeat {s.variable} in {over}"
+        over = format_header_value(s.count)
+        return f"repeat {over}" if s.target is None else f"repeat {s.target} in {over}"
     arguments = (a.name if a.default is None else f"{a.name}: {format_value(a.default)}" for a in s.arguments)
     return f"block {s.name}({', '.join(arguments)})"
 
@@ -195,7 +215,7 @@ def _nested_bodies(s: Any) -> list[Body]:
         return _value_bodies(s.value)
     if isinstance(s, If):
         return [b for _, b in s.arms] + ([s.else_body] if s.else_body is not None else [])
-    if isinstance(s, Param):
+    if isinstance(s, Param | Let):
         return _value_bodies(s.value)
     return [s.body] if isinstance(s, Repeat | BlockDef) else []
 
@@ -245,8 +265,8 @@ def _format_statements(statements: tuple[Any, ...], indent: int) -> list[str]:
 def _format_multiline(s: Any, indent: int) -> list[str]:
     """A statement over several lines."""
     pad = INDENT * indent
-    if isinstance(s, Field | Param):
-        head = _format_field_name(s) if isinstance(s, Field) else f"param {s.name}"
+    if isinstance(s, Field | Param | Let):
+        head = _format_field_name(s) if isinstance(s, Field) else _format_value_name(s)
         if isinstance(s.value, Body):
             return _format_block(pad + head, s.value, indent)
         if isinstance(s.value, CallBody):
@@ -255,13 +275,13 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
     if isinstance(s, If):
         lines: list[str] = []
         for number, (condition, body) in enumerate(s.arms):
-            head = f"if {format_value(condition)}"
+            head = f"if {format_header_value(condition)}"
             block = _format_block(pad + head if not number else f"{lines.pop()} else {head}", body, indent)
             lines.extend(block)
         if s.else_body is not None:
             lines.extend(_format_block(f"{lines.pop()} else", s.else_body, indent))
         return lines
-    if isinstance(s, Include):
+    if isinstance(s, Include | Assert):
         return [pad + _format_one_line(s)]
     return _format_block(pad + _format_head(s), s.body, indent)
 

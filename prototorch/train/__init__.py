@@ -22,6 +22,7 @@ _NAMES = PublicNames(
         "profiler": "OPEN Profiler",
         "progress": "format_duration format_logs progress_callbacks",
         "summary": "summarize",
+        "target_scaling": "target_scalings with_target_units",
         "trainer": "Trainer",
     },
 )

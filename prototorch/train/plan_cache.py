@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Mapping, Sequence
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prototorch.engine.backends.core import Backend
 from prototorch.engine.backends.executor import Executor
 from prototorch.engine.backends.guarded_updates import GuardedUpdates
 from prototorch.engine.backends.registry import KernelFn
-from prototorch.errors import ResourceError
+from prototorch.errors import ResourceError, UsageError
 from prototorch.graph.executable import make_executable
 from prototorch.graph.net import Net
 from prototorch.graph.plan import Plan, make_plan
@@ -22,6 +22,7 @@ from prototorch.optimizers import Optimizer
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX, Variables, total_bytes
 from prototorch.spec import Spec
+from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
 from prototorch.train.loss_terms import LossTerm
 from prototorch.train.memory_estimate import (
@@ -36,6 +37,9 @@ from prototorch.train.step_graph import StepGraphBuilder
 from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits
+
+if TYPE_CHECKING:
+    from prototorch.train.target_scaling import TargetScaling
 
 __all__ = ["PlanCache"]
 
@@ -154,6 +158,24 @@ class PlanCache:
                 del plans[key]
         if specs is not None:
             self.step_graphs.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
+
+    def set_target_scalings(self, scalings: Mapping[str, TargetScaling]) -> bool:
+        """Let losses compare scaled targets of these outputs; returns whether that is new. All plans are then made
+        anew. Raises UsageError for a loss that compares no values."""
+        if dict(self.step_graphs.target_scalings) == dict(scalings):
+            return False
+        for term in self.loss_terms:
+            if term.output in scalings and term.loss.target_kind not in ("values", "binary"):
+                with located(term.span):
+                    raise UsageError(
+                        f"the target of {term.output!r} is scaled, and {type(term.loss).__name__} compares classes: "
+                        "leave scale out, or write a loss of values, such as mse"
+                    )
+        self.step_graphs.target_scalings = dict(scalings)
+        self.train_revision += 1
+        for plans in (self._executors, self._plans, self._precompiled, self._can_pad):
+            plans.clear()
+        return True
 
     def newly_trained(self, pattern: str) -> list[str]:
         """The weights that unfreezing a pattern adds to those that are trained as compiled. Raises UsageError for one

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from prototorch.train.step_inputs import (
 )
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
 from prototorch.train.variable_inits import VariableInits, initial_slot
+
+if TYPE_CHECKING:
+    from prototorch.train.target_scaling import TargetScaling
 
 __all__ = ["LossValues", "StepGraph", "StepGraphBuilder"]
 
@@ -106,6 +109,7 @@ class StepGraphBuilder:
         if config is not None:
             check_metrics(net, config, self.loss_terms)
         self.metric_terms: tuple[MetricTerm, ...] = ()
+        self.target_scalings: Mapping[str, TargetScaling] = {}
 
     @property
     def float_dtype(self) -> str:
@@ -136,7 +140,8 @@ class StepGraphBuilder:
         for weight in net_trace.weights.values():
             inits[weight.name] = weight.spec, partial(initial_value, weight, self.seed)
         if phase == PREDICT:
-            outputs = {name: net_trace.values[name] for name in self.net.outputs}
+            with use_interpreter(graph):
+                outputs = {name: self._in_target_unit(name, net_trace.values[name]) for name in self.net.outputs}
             return StepGraph(graph, outputs, {}, frozenset(), inits)
         _ = self.optimizer
         step = StepGraph(graph, {}, {}, frozenset(), inits)
@@ -200,7 +205,9 @@ class StepGraphBuilder:
             with located(term.span), error_scope(graph, f"loss {term.name}"):
                 mask = output_mask(net_trace, term.output)
                 masks = {} if mask is None else {"mask": mask}
+                scaling = self.target_scalings.get(term.output)
                 target = targets[term.output] if term.loss.needs_target else None
+                target = target if scaling is None or target is None else scaling.scale(target)
                 samples = per_sample[term.name] = term.loss.per_sample_loss(
                     target, to_float32(net_trace.values[term.output]), **masks
                 )
@@ -249,6 +256,14 @@ class StepGraphBuilder:
             and all(dependence.get(v) == BATCHED and v.shape[0] == batch for v in batched)
             and all(dependence.get(v, INDEPENDENT) in (INDEPENDENT, UNIFORM) for v in uniform)
         )
+
+    def _in_target_unit(self, output: str, value: Value) -> Value:
+        """An output as predictions and metrics have it: scaled back where its targets are scaled."""
+        scaling = self.target_scalings.get(output)
+        if scaling is None:
+            return value
+        output_value: Value = scaling.unscale(to_float32(value))
+        return output_value
 
     def _function_metrics(self, net_trace: Trace, graph: Graph) -> list[Value]:
         """The values of metrics that are functions, of which it is not known that they are of one sample each."""
@@ -299,7 +314,8 @@ class StepGraphBuilder:
                 weight = losses.weights[term.output] if term.is_weighted else sample_mask
                 mask = output_mask(net_trace, term.output)
                 weight = weight if mask is None else apply_mask(weight, mask)
-                new = term.metric.update(states, losses.targets[term.output], term.measured_output(output), weight)
+                prediction = term.measured_output(self._in_target_unit(term.output, output))
+                new = term.metric.update(states, losses.targets[term.output], prediction, weight)
                 step.updates.update({states[k].name: v for k, v in new.items()})
 
     def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value, phase: str) -> frozenset[str]:

@@ -139,7 +139,7 @@ UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16] * 2, pa.b
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (pa.array([[1], [2]]), "'x' is of the type list"),
+        (pa.array([[[1]], [[2]]]), "'x' is of the type list"),
         (pa.array([{"a": 1}, {"a": 2}]), "'x' is of the type struct"),
         (pa.array([b"a", b"b"]), "of the type binary"),
         (
@@ -178,7 +178,7 @@ def test_damaged_files_end_no_other_process(name, damage, tmp_path):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b'{"a": 1}\n{"a": [1]}\n', "line 2, column 'a': expected a number, a text, true, false or null, got a list"),
+        (b'{"a": 1}\n{"a": [1]}\n', r"the column 'a' holds values of several kinds .*int, list"),
         (b'{"a": 1}\n{"a": 1\n', "line 2: is no JSON object"),
         (b'{"a": 1}\n3\n', "line 2: expected a JSON object, got int"),
         (b'{"a": NaN}\n', "line 1: is no JSON object: NaN is no JSON"),

@@ -11,9 +11,11 @@ import pytest
 import prototorch as pt
 from prototorch.data.pipeline.frame_tables import open_frame
 from prototorch.data.pipeline.tables import encode_rows
+from prototorch.data.tables.table_inputs import TableInputs
 from prototorch.errors import DataError, UsageError
 from prototorch.model.load import model_from_text
 
+INPUTS = TableInputs({"row": "float32"})
 TEXT = """
 name: "people"
 input { name: "row"  shape: [none] }
@@ -112,7 +114,7 @@ def test_weights_go_with_the_rows_that_are_left():
     rows = open_frame(table, np.array([0, 1, 0, 1]), np.array([1.0, 2.0, 3.0, 4.0]), signature, learn=True)
     with pytest.warns(UserWarning, match="1 of the 4 rows are left out"):
         rows = rows.without_gaps(["n"])
-    encoded = rows.encode(rows.fit(("row",), {"row": "float32"}), ("row",), False, False)
+    encoded = rows.encode(rows.fit(INPUTS), INPUTS, False, False)
     assert encoded.column_array("sample_weight").tolist() == [1, 3, 4]
     assert encoded.column_array("logits").tolist() == [0, 0, 1]
 

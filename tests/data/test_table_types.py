@@ -259,7 +259,10 @@ def test_the_width_of_an_input_is_checked_with_the_columns_that_make_it(tmp_path
     ("statement", "message"),
     [
         ('column { name: "ages" }', r"has no column 'ages'; it has 'age', .*Did you mean 'age'\?"),
-        ('column { name: "mood"  scale: standard }', "'mood' is the target"),
+        (
+            'column { name: "mood"  scale: standard }',
+            "column 'mood': scale is for values, and these are names of classes",
+        ),
         ('column { name: "town"  type: number }', "line 2, column 'town': expected a number, got text of 4 characters"),
         ('column { name: "age"  type: date }', "line 2, column 'age': expected a date as 2024-01-31, got a number"),
         ('column { name: "age"  missing: "x" }', "column 'age': missing: 'x' is no value of a number"),

@@ -95,7 +95,8 @@ def test_expressions(expression, wanted):
         ("len(3)", "len(3): it takes one list or string."),
         ("int(1e300 * 1e300)", "int(inf): it takes one finite number."),
         ("round(0.5, 1000)", "round(0.5, 1000): it takes a finite number, and how many digits to keep."),
-        ("open(3)", "There is no function 'open'. There are min, max, len, range, round, int, float."),
+        ("open(3)", "There is no function 'open'. There are min, max, sum, len, range, zip, enumerate, "
+         "reversed, round, int, float, ceil, floor, sqrt, log2, divmod."),
         ("[1, 2][true]", "A list index must be an integer, not true."),
         ("__import__", "There is no value named '__import__'. No param is defined before it."),
     ],

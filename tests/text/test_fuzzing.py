@@ -31,6 +31,9 @@ PIECES = [
     "output",
     "Dense { units: 3 }", "Dense(3)", "Dense(", "Flatten", "Add(image, ", "Adam(1e-3)", "relu", "->",
     "x = ", "\nskip = Dense(3)\n",
+    "let ", "let a: 3 ", "assert ", "assert $(1 < 2)", ', "said"', " from ", " for ", " for i in ", "[i for i in l]",
+    "repeat (a, b) in [[1, 2]] ", "repeat a, b in ", "[1:]", "Dense \"d\" ", 'input "image" { shape: [3] }',
+    "enumerate(",
     "(image)", "9" * 30, "x" * 1100, 'bottom: "', "weights", "$range(3)", "input { }", "compile { }",
 ]  # fmt: skip
 
@@ -103,7 +106,10 @@ def _expression(chance: random.Random, depth: int) -> str:
         "({0} + {1})", "{0} * {1}", "{0} - {1}", "(-{0})", "(not {0})",
         "{0} ** {1}", "{0} // {1}", "{0} % {1}", "{0} / {1}",
         "({0} if {1} else {2})", "({0} and {1})", "({0} or {1})", "({0} < {1} <= {2})", "({0} == {1})",
-        "[{0}, {1}]", "l[{0}]",
+        "[{0}, {1}]", "l[{0}]", "[{0} for i in {1}]", "[i for i in {0} if {1}]", "[a + b for a, (b, _) in {0}]",
+        "({0})[{1}:{2}]", "l[::{0}]", "l[{0}:]", "({0} in {1})", "({0} not in {1})", "sum({0})", "zip({0}, {1})",
+        "sqrt({0})",
+        "enumerate({0})", "reversed({0})", "divmod({0}, {1})", "ceil({0})", "floor({0})", "log2({0})",
         "min({0}, {1})", "len({0})", "range({0})", "int({0})", "round({0})", "max({0})", "float({0})", "({0})[{1}]",
     )).format(*inner)  # fmt: skip
 

@@ -99,7 +99,7 @@ def test_a_long_row(tree):
 
 def test_only_params_and_blocks(tree):
     path = tree(main='include "a.proto"', a="Dense { units: 3 }")
-    assert mistakes(path) == ["a.proto:1: An included file holds only param, block and include."]
+    assert mistakes(path) == ["a.proto:1: An included file holds only param, let, assert, block and include."]
 
 
 def test_bytes_are_counted_together(tree):

@@ -15,7 +15,8 @@ _NAMES = PublicNames(
         "frame_tables": "open_frame",
         "samples": "open_samples",
         "source": "DataSource FitSources open_fit_data",
-        "tables": "encode_rows encode_table learn_table reads_types table_options",
+        "table_statements": "reads_types table_options",
+        "tables": "encode_rows encode_table learn_table",
     },
 )
 __all__ = _NAMES.names()

@@ -12,7 +12,7 @@ from prototorch.data.data_block import Data
 from prototorch.data.frames import as_table, column_names, column_values, is_frame, whole_table
 from prototorch.data.label_words import encode_labels
 from prototorch.data.pipeline.signature import ModelSignature
-from prototorch.data.pipeline.tables import table_options
+from prototorch.data.pipeline.table_statements import reads_types, table_options
 from prototorch.data.tables.frame import TypedTable
 from prototorch.data.tables.raw_table import raw_column, raw_table, stored_values
 from prototorch.data.tables.table_dataset import TableDataset, TableTargets
@@ -32,16 +32,17 @@ def open_frame(
 
     x: a `TypedTable`, a table of pandas, polars or Arrow, a dict of columns, or a list or dict of one of them for the
     one input. y, sample_weight: as of `Model.fit`. learn: whether what the columns hold is learned, where no earlier
-    training has. Raises DataError, UsageError for a `TypedTable` at a model that reads texts.
+    training has. Raises DataError, UsageError for a `TypedTable` without names of columns.
     """
     if isinstance(x, np.ndarray):
         return None  # it names no columns
     is_declared = isinstance(x, TypedTable)
-    if is_declared and signature.text_names:
-        raise UsageError("a TypedTable is read by type, and this model reads texts")
-    if signature.text_names:
+    is_text_model = bool(signature.text_names) and not is_declared and signature.table.encoding is None
+    if is_text_model and not (signature.data is not None and reads_types(signature.data, signature)):
         return None
-    table = as_table(x.values) if isinstance(x, TypedTable) else whole_table(x, tuple(signature.inputs))
+    table = (
+        as_table(x.values, allows_lists=True) if isinstance(x, TypedTable) else whole_table(x, tuple(signature.inputs))
+    )
     names = () if table is None else column_names(table, NAME)
     if not names:
         if is_declared:
@@ -111,7 +112,7 @@ def _targets(
     )
     arrays = {name: rows.column_array(name) for name in rows.targets}
     weight = rows.column_array(WEIGHT_NAME) if sample_weight is not None else None
-    return TableTargets({n: a for n, a in arrays.items() if a is not None}, names, labels, weight)
+    return TableTargets({n: a for n, a in arrays.items() if a is not None}, names, labels, weight=weight)
 
 
 def _words(y: Any) -> list[str] | None:

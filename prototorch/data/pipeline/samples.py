@@ -22,7 +22,8 @@ from prototorch.data.ordered_pool import OrderedPool, closing
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature, Shape
 from prototorch.data.pipeline.source import DataSource
-from prototorch.data.pipeline.tables import encode_table, table_options
+from prototorch.data.pipeline.table_statements import table_options
+from prototorch.data.pipeline.tables import encode_table
 from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table, read_array_file
 from prototorch.data.table_columns import TableColumns
@@ -85,7 +86,7 @@ def open_paths(
         DataError: a missing path, a folder without images, arrays that are not those of the model.
         UsageError: images and tables together, or several tables.
     """
-    if signature.text_names and not _holds_ids(what[0]):
+    if signature.text_names and signature.table.encoding is None and not _holds_ids(what[0]):
         return _open_texts(what, signature)
     paths: list[str] = []
     tables: list[Path] = []

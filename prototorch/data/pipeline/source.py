@@ -69,7 +69,7 @@ class DataSource:
                     raise UsageError(f"{name} is given together with data that contain their own targets")
         if isinstance(x, Data):
             columns = _open_data(x, signature, learn=learn)
-            return columns if learn else pipeline.encode_table(columns)
+            return columns if learn or not columns.dataset.needs_encoding else pipeline.encode_table(columns)
         if isinstance(x, Dataset):
             return Columns(signature, x)
         if _gives_samples(x):
@@ -110,12 +110,20 @@ def _open_data(data: Data, signature: ModelSignature, limits: ReadLimits | None 
     shape, cover, block = signature.image_shape, signature.cover_size, data
     with located(find_span(block, "source")):
         data, groups = _by_names(data, signature, limits)
-    table = None if signature.text_names else pipeline.table_options(data, signature, learn)
+    is_typed = not signature.text_names or pipeline.reads_types(data, signature)
+    table = pipeline.table_options(data, signature, learn) if is_typed else None
     if cover is not None and data.size is None and shape is not None and data.resize == "stretch":
         shape, data = (*shape[:1], *cover), data.replace(resize="crop")
     with located(find_span(block, "source")):
         train, validation = data.open_train_and_validation(
-            shape, signature.seed, limits, signature.texts(), learn, signature.text_kind(), groups, table
+            shape,
+            signature.seed,
+            limits,
+            () if is_typed else signature.texts(),
+            learn,
+            None if is_typed else signature.text_kind(),
+            groups,
+            table,
         )
     return Columns(signature, train, Feeding(data.loader_options()), validation, block)
 
@@ -185,12 +193,14 @@ def open_fit_data(
         seed = signature.seed if is_declared else None  # arrays: the last samples, as in Keras
         with located(declared.split_span):
             training = training.split(declared.validation_split, seed)
-    training = pipeline.learn_table(training)
+    if training.dataset.needs_encoding:
+        training = pipeline.learn_table(training)
     signature = replace(signature, table=signature.table.updated(training.dataset.table_columns))
     if validation is not None:
         return training, validation.columns(signature)
     if declared_validation is not None:
-        return training, pipeline.encode_table(_open_data(declared_validation, signature, signature.limits))
+        other = _open_data(declared_validation, signature, signature.limits)
+        return training, pipeline.encode_table(other) if other.dataset.needs_encoding else other
     return training, training.of_validation()
 
 

@@ -9,35 +9,14 @@ from prototorch.data.data_block import Data
 from prototorch.data.dataset import Dataset
 from prototorch.data.pipeline.columns import Columns
 from prototorch.data.pipeline.signature import ModelSignature
-from prototorch.data.tables.table_dataset import EncodedTable, TableDataset
+from prototorch.data.tables.table_dataset import TableDataset
 from prototorch.data.tables.table_encoding import TableEncoding
-from prototorch.data.tables.table_options import TableOptions
+from prototorch.data.tables.table_inputs import TableInputs
 from prototorch.errors import DataError, UsageError
 from prototorch.schema.block_source import find_span
 from prototorch.text.diagnostics import located
 
-__all__ = ["encode_rows", "encode_table", "learn_table", "reads_types", "table_options"]
-
-
-def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> TableOptions:
-    """How a table of a data block is read for a model. learn: whether it is the training's."""
-    encoding = signature.table.encoding
-    if data is None:
-        return TableOptions(encoding=encoding, learns=learn, needs_targets=bool(signature.learned))
-    return TableOptions(
-        tuple(data.column),
-        data.missing,
-        data.scale,
-        None if learn and data.refit else encoding,
-        learn,
-        bool(signature.learned),
-        len(signature.outputs),
-    )
-
-
-def reads_types(data: Data, signature: ModelSignature) -> bool:
-    """Whether a table of this block is read by type, whatever its values are."""
-    return table_options(data, signature, learn=False).is_declared and not signature.text_names
+__all__ = ["encode_rows", "encode_table", "learn_table"]
 
 
 def learn_table(columns: Columns) -> Columns:
@@ -54,12 +33,13 @@ def learn_table(columns: Columns) -> Columns:
         if encoding is None:
             dropping = [name for name, statement in dataset.statements.items() if statement.missing == "drop"]
             dataset = dataset.without_gaps(dropping)
-            encoding = dataset.fit(tuple(signature.inputs), signature.dtypes)
+            encoding = dataset.fit(_table_inputs(signature, columns.block))
         _check_widths(encoding, signature, dataset.name)
-        training = _encode(dataset, encoding, signature, warns=dataset.encoding is not None)
+        inputs = _table_inputs(signature, columns.block)
+        training = _encode(dataset, encoding, signature, inputs, warns=dataset.encoding is not None)
         validation: Dataset | None = columns.validation
         if isinstance(validation, TableDataset):
-            validation = _encode(validation, encoding, signature, warns=True)
+            validation = _encode(validation, encoding, signature, inputs, warns=True)
     return replace(columns, dataset=training, validation=validation)
 
 
@@ -69,25 +49,45 @@ def encode_table(columns: Columns) -> Columns:
     if not isinstance(dataset, TableDataset):
         return columns
     with located(find_span(columns.block, "source")):
-        return replace(columns, dataset=encode_rows(dataset, signature), validation=None)
+        return replace(columns, dataset=encode_rows(dataset, signature, columns.block), validation=None)
 
 
-def encode_rows(rows: TableDataset, signature: ModelSignature) -> EncodedTable:
-    """The rows of a table as arrays, by the encoding of the training. Raises UsageError where there was none."""
+def encode_rows(rows: TableDataset, signature: ModelSignature, block: Data | None = None) -> Dataset:
+    """The rows of a table as arrays, by the encoding of the training. block: the data block that names it, if one does.
+    Raises UsageError where there was none."""
     if rows.encoding is None:
         raise UsageError(f"{rows.name}: the model has not been trained on a table yet, whose columns `fit` learns")
-    return _encode(rows, rows.encoding, signature, warns=True)
+    return _encode(rows, rows.encoding, signature, _table_inputs(signature, block), warns=True)
 
 
-def _encode(dataset: TableDataset, encoding: TableEncoding, signature: ModelSignature, warns: bool) -> EncodedTable:
-    return dataset.encode(encoding, tuple(signature.inputs), not signature.learned, warns)
+def _encode(
+    dataset: TableDataset, encoding: TableEncoding, signature: ModelSignature, inputs: TableInputs, warns: bool
+) -> Dataset:
+    return dataset.encode(encoding, inputs, not signature.learned, warns)
+
+
+def _table_inputs(signature: ModelSignature, block: Data | None) -> TableInputs:
+    """The inputs of a model as a table feeds them. block: says how images are read; None: that of the training does."""
+    shapes = dict(signature.inputs)
+    if shapes and signature.image_shape is not None:
+        shapes[next(iter(shapes))] = signature.image_shape
+    images = tuple(name for name, shape in shapes.items() if len(shape) == 3)
+    data = block or signature.data or Data(source="a table")
+    return TableInputs(
+        signature.dtypes,
+        tuple(one.output for one in signature.learned),
+        images,
+        lambda name: data.image_reader(shapes[name]),
+        {one.name: one for one in signature.texts()},
+    )
 
 
 def _check_widths(encoding: TableEncoding, signature: ModelSignature, name: str) -> None:
     """Raise DataError for an input of another number of elements than its columns become."""
     for one, shape in signature.inputs.items():
         width = encoding.widths().get(one, 0)
-        if len(shape) == 1 and shape[0] not in (None, width) and one != signature.preprocessed:
+        fills = any(column.fills_input for column in encoding.of_input(one))
+        if len(shape) == 1 and shape[0] not in (None, width) and one != signature.preprocessed and not fills:
             listing = _list_widths([(c.name, c.width) for c in encoding.of_input(one)])
             raise DataError(
                 f"{name}: the input {one!r} has the shape {list(shape)}, and its columns become {width} elements "

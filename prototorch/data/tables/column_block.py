@@ -10,9 +10,19 @@ from prototorch.schema.validation import ValidationError
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Value, Word
 
-__all__ = ["MISSING_WORDS", "Column", "ColumnType", "DatePart", "MissingPolicy", "Scale", "ScaleWord", "find_statement"]
+__all__ = [
+    "MISSING_WORDS",
+    "Column",
+    "ColumnType",
+    "DatePart",
+    "InputColumns",
+    "MissingPolicy",
+    "Scale",
+    "ScaleWord",
+    "find_statement",
+]
 
-ColumnType = Literal["number", "category", "boolean", "date", "ignore"]
+ColumnType = Literal["number", "category", "boolean", "date", "text", "image", "list", "ignore"]
 Scale = Literal["auto", "standard", "minmax", "log", "none"]
 DatePart = Literal["year", "month", "weekday", "hour", "elapsed"]
 
@@ -77,7 +87,12 @@ class Column(Block):
     positional = ("name",)
 
     name: str = field(doc='its name in the header; * and ? stand for any characters: "q*"')
-    type: ColumnType | None = field(None, doc="what it holds; ignore: it is not read; none: by its values")
+    type: ColumnType | None = field(
+        None,
+        doc="what it holds; text: for an input with a tokenizer its ids, else an element for each frequent word; "
+        "image: the path of a file in the table's folder; list: numbers of one length, or categories; ignore: it is "
+        "not read; none: by its values",
+    )
     missing: str | float | None = field(
         None,
         type=MissingPolicy(),
@@ -93,9 +108,19 @@ class Column(Block):
     )
     input: str | None = field(None, doc="the input of the model that reads it, where there are several")
     max_categories: int | None = field(
-        None, min=1, max=1 << 20, doc="the most frequent categories that have an element; the others share one"
+        None,
+        min=1,
+        max=1 << 20,
+        doc="the most frequent categories that have an element; the others share one; of words of a text 1,000, and "
+        "the others have none",
     )
     min_count: int = field(1, min=1, doc="training rows that a category needs; rarer ones share an element")
+    elements: Literal["number", "category"] | None = field(
+        None, doc="what a list holds; none: numbers where all are numbers and all lists have one length"
+    )
+    separator: str | None = field(
+        None, doc="what separates the elements of a list; none: [1, 2], or the first of | ; , and a space that occurs"
+    )
     format: str | None = field(None, doc='how dates are written, as of strptime: "%d.%m.%Y"; none: 2024-01-31')
     parts: list[DatePart] = field(
         [],
@@ -108,6 +133,8 @@ class Column(Block):
         example('column { name: "age"  missing: median  scale: standard }'),
         example('column { name: "embarked"  type: category  missing: "S" }'),
         example('column { name: "q*"  scale: minmax }'),
+        example('column { name: "tags"  type: list  separator: "|"  min_count: 5 }'),
+        example('column { name: "photo"  type: image  input: "image" }'),
         example('column { name: "sold"  type: date  format: "%d.%m.%Y"  parts: [year, month] }'),
     ]
     foreign_fields = {
@@ -119,9 +146,16 @@ class Column(Block):
     def check(self) -> None:
         if self.type not in (None, "date") and (self.format is not None or self.parts):
             self.refuse(f"format and parts are for dates, and the type is {self.type}", "type")
-        if self.type not in (None, "category") and (self.max_categories is not None or self.min_count > 1):
+        has_counts = self.max_categories is not None or self.min_count > 1
+        if self.type not in (None, "category", "list", "text") and has_counts:
             self.refuse(f"max_categories and min_count are for categories, and the type is {self.type}", "type")
-        if self.type in ("category", "boolean") and self.scale not in ("auto", "none"):
+        if self.type not in (None, "list") and (self.elements is not None or self.separator is not None):
+            self.refuse(f"elements and separator are for lists, and the type is {self.type}", "type")
+        if self.elements == "number" and has_counts:
+            self.refuse("max_categories and min_count are for categories, and the elements are numbers", "elements")
+        if self.separator is not None and not self.separator:
+            self.refuse("separator needs a character, such as | or ;", "separator")
+        if self.type in ("category", "boolean", "text", "image") and self.scale not in ("auto", "none"):
             self.refuse(f"scale is for numbers and dates, and the type is {self.type}", "scale")
 
     def declared_type(self) -> ColumnType | None:
@@ -130,7 +164,33 @@ class Column(Block):
             return self.type
         if self.format is not None or self.parts:
             return "date"
+        if self.elements is not None or self.separator is not None:
+            return "list"
         return "category" if self.max_categories is not None or self.min_count > 1 else None
+
+
+class InputColumns(Block):
+    """The columns that an input of the model consists of: ``inputs { name: "place"  columns: ["town", "lat*"] }``.
+
+    Columns in no group go to the one input that has none; where each input has a group they are not read.
+    """
+
+    display_name = "inputs"
+    positional = ("name",)
+
+    name: str = field(doc="the input of the model")
+    columns: list[str] = field(doc='names of columns; * and ? stand for any characters: "q*"')
+    examples = [example('inputs { name: "place"  columns: ["town", "lat*"] }')]
+    foreign_fields = dict.fromkeys(("column", "features"), "columns")
+
+    def check(self) -> None:
+        """A group has columns."""
+        if not self.columns:
+            self.refuse('a group needs columns, such as ["town", "q*"]', "columns")
+
+    def matches(self, column: str) -> bool:
+        """Whether a column belongs to it."""
+        return column in self.columns or any(fnmatchcase(column, pattern) for pattern in self.columns)
 
 
 def find_statement(statements: tuple[Column, ...] | list[Column], name: str) -> Column | None:

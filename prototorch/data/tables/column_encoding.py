@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 import numpy as np
 
-from prototorch.data.tables.column_block import Column, DatePart, Scale
-from prototorch.data.tables.typed_values import FALSE_WORDS, TRUE_WORDS, TypedValues, ValueType, parse_date
+from prototorch.data.tables.column_block import DatePart, Scale
+from prototorch.data.tables.typed_values import TypedValues, ValueType
+from prototorch.data.words import split_words
 from prototorch.errors import DataError
 
-__all__ = ["ColumnEncoding", "fit_column"]
+__all__ = ["DAY", "ONE_HOT_PARTS", "ColumnEncoding", "date_parts", "log_numbers"]
 
 Origin = Callable[[int], str]
-_ONE_HOT_PARTS = {"month": 12, "weekday": 7}
+ONE_HOT_PARTS = {"month": 12, "weekday": 7}
 MAX_CATEGORIES = 1 << 20
 DAY = 86400.0
 
@@ -29,12 +29,14 @@ class ColumnEncoding:
     Attributes:
         name: of the column; type: of its values; input: of the model, which reads it.
         is_index: whether a category is its number (0: any that the training has not seen, or that is rare), for an
-            input of integers; else it has an element of its own.
+            input of integers; else it has an element of its own. Of a text whether it is the ids of a tokenizer.
         missing: "fill", "indicator", "drop" or "error"; fill: what a gap becomes, a number (of a date seconds since
             1970), or a category; None for "drop", "error" and an indicator of categories.
         scale: of its numbers; scaling: shift and factor of each of them, (value - shift) * factor.
         categories: in the order of their elements; others: the number of training rows with other ones, which share an
-            element.
+            element. Of lists and texts these are their elements and words.
+        elements: of a list, "number" or "category"; separator: of them in a text; size: the number of elements of a
+            list of numbers.
         date_format: see `Column`; parts: what a date becomes; first_date: of the training, in seconds since 1970.
         rows, gaps: how many rows and gaps the training had.
     """
@@ -52,8 +54,21 @@ class ColumnEncoding:
     date_format: str | None = None
     parts: tuple[DatePart, ...] = ()
     first_date: float = 0.0
+    elements: str | None = None
+    separator: str | None = None
+    size: int = 0
     rows: int = 0
     gaps: int = 0
+
+    @property
+    def fills_input(self) -> bool:
+        """Whether it is an input by itself: an image, or the ids of a text."""
+        return self.type == "image" or (self.type == "text" and self.is_index)
+
+    @property
+    def holds_categories(self) -> bool:
+        """Whether its elements stand for categories or words."""
+        return self.type in ("category", "text") or (self.type == "list" and self.elements == "category")
 
     @property
     def width(self) -> int:
@@ -68,8 +83,8 @@ class ColumnEncoding:
     def element_names(self) -> list[str]:
         """The elements of the input that it becomes: ``age``, ``town=Oslo``, ``sold.year``."""
         names: list[str]
-        if self.type == "category":
-            if self.is_index:
+        if self.fills_input or self.holds_categories:
+            if self.is_index or self.fills_input:
                 return [self.name]
             others = ["other"] if self.others else []
             gap = ["missing"] if self.missing == "indicator" else []
@@ -77,8 +92,10 @@ class ColumnEncoding:
         if self.type == "date":
             names = []
             for part in self.parts:
-                count = _ONE_HOT_PARTS.get(part)
+                count = ONE_HOT_PARTS.get(part)
                 names += [f"{self.name}.{part}"] if count is None else [f"{self.name}.{part}={i}" for i in range(count)]
+        elif self.type == "list":
+            names = [f"{self.name}[{i}]" for i in range(self.size)]
         else:
             names = [self.name]
         return [*names, f"{self.name} missing"] if self.missing == "indicator" else names
@@ -86,8 +103,11 @@ class ColumnEncoding:
     def unseen(self, values: TypedValues) -> np.ndarray:
         """True where a category is one that the training has not seen, or that was rare there [rows]."""
         seen_words = {*self.categories, None}
-        if values.words is None:
+        if values.words is None or not self.holds_categories or self.type == "text":
             return np.zeros(0, bool)
+        if self.type == "list":
+            lists = ((word for word in row or ()) for row in values.words)
+            return np.fromiter((any(w not in seen_words for w in row) for row in lists), bool, len(values.words))
         return np.fromiter((word not in seen_words for word in values.words), bool, len(values.words))
 
     def encode(self, values: TypedValues, origin: Origin) -> np.ndarray:
@@ -99,18 +119,29 @@ class ColumnEncoding:
         gaps = values.gaps()
         if self.type == "category":
             return self._encode_words(values, gaps)
+        if self.holds_categories:
+            return self._encode_word_lists(values)
         assert values.numbers is not None
         numbers = values.numbers
         if gaps.any():
-            numbers = np.where(gaps, float(self.fill) if self.fill is not None else 0.0, numbers)
-        parts = _date_parts(numbers, self.parts, self.first_date) if self.type == "date" else {"": numbers}
+            fill = float(self.fill) if self.fill is not None else 0.0
+            numbers = np.where(gaps if numbers.ndim == 1 else gaps[:, None], fill, numbers)
+        parts = date_parts(numbers, self.parts, self.first_date) if self.type == "date" else {"": numbers}
+        if self.type == "list":
+            if numbers.shape[1] != self.size and not gaps.all():
+                row = int(np.flatnonzero(~gaps)[0])
+                raise DataError(
+                    f"{origin(row)}: has a list of {numbers.shape[1]} numbers, expected {self.size} as in the training"
+                )
+            numbers = np.broadcast_to(numbers[:, :1], (len(gaps), self.size)) if gaps.all() else numbers
+            parts = {f"{index}": column for index, column in enumerate(numbers.T)}
         scaling, columns = iter(self.scaling), []
         for part, array in parts.items():
-            if part in _ONE_HOT_PARTS:
-                columns += [array == i for i in range(_ONE_HOT_PARTS[part])]
+            if part in ONE_HOT_PARTS:
+                columns += [array == i for i in range(ONE_HOT_PARTS[part])]
                 continue
             if self.scale == "log":
-                array = _log(array, origin)
+                array = log_numbers(array, origin)
             shift, factor = next(scaling, (0.0, 1.0))
             columns.append((array - shift) * factor)
         if self.missing == "indicator":
@@ -136,6 +167,23 @@ class ColumnEncoding:
         elements[rows, at[rows]] = 1
         return elements
 
+    def _encode_word_lists(self, values: TypedValues) -> np.ndarray:
+        """1 where a list or a text has a category or word, float32 [rows, width]."""
+        assert values.words is not None
+        places = {word: at for at, word in enumerate(self.categories)}
+        other = len(places) if self.others else None
+        elements = np.zeros((len(values.words), self.width), np.float32)
+        for row, cell in enumerate(values.words):
+            if cell is None and self.missing == "indicator":
+                elements[row, -1] = 1
+            cell = self.fill if cell is None else cell
+            words = split_words(cell) if isinstance(cell, str) else cell
+            for word in words if isinstance(words, list | tuple) else ():
+                place = places.get(word, other)
+                if place is not None:
+                    elements[row, place] = 1
+        return elements
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values; fields with their defaults are left out."""
         items = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
@@ -154,7 +202,7 @@ class ColumnEncoding:
         for name in ("categories", "parts"):
             items[name] = _read_words(items.get(name, []), name)
         scaling = items.get("scaling", [])
-        if not isinstance(scaling, list) or len(scaling) > len(get_args(DatePart)):
+        if not isinstance(scaling, list) or len(scaling) > MAX_CATEGORIES:
             raise ValueError("scaling must be a list of pairs")
         items["scaling"] = tuple(_read_pair(pair) for pair in scaling)
         encoding = ColumnEncoding(**items)
@@ -164,162 +212,38 @@ class ColumnEncoding:
     def _check(self) -> None:
         """Raise ValueError for fields of other types or values."""
         texts = (self.name, self.input, self.type, self.missing, self.scale)
-        numbers = (self.others, self.rows, self.gaps)
+        numbers = (self.others, self.rows, self.gaps, self.size)
         is_valid = (
             all(isinstance(text, str) for text in texts)
             and self.type in get_args(ValueType)
             and self.missing in ("fill", "indicator", "drop", "error")
             and self.scale in ("standard", "minmax", "log", "none")
             and isinstance(self.is_index, bool)
-            and (not self.is_index or self.type == "category")
+            and (not self.is_index or self.type in ("category", "text"))
+            and (self.elements in ("number", "category")) == (self.type == "list")
+            and (self.separator is None or (isinstance(self.separator, str) and self.type == "list"))
+            and (self.size == 0 or self.elements == "number")
+            and self.size <= MAX_CATEGORIES
             and all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**53 for n in numbers)
             and _is_finite(self.first_date)
             and (self.date_format is None or isinstance(self.date_format, str))
             and set(self.parts) <= set(get_args(DatePart))
             and len(set(self.categories)) == len(self.categories)
             and (
-                self.fill is None or (isinstance(self.fill, str) if self.type == "category" else _is_finite(self.fill))
+                self.fill is None
+                or (isinstance(self.fill, str) if self.type in ("category", "text") else _is_finite(self.fill))
             )
         )
-        if is_valid and self.type != "category":
-            count = sum(part not in _ONE_HOT_PARTS for part in self.parts) if self.type == "date" else 1
-            is_valid = len(self.scaling) == (count if self.type != "boolean" else 0)
+        if is_valid and not self.holds_categories and not self.fills_input:
+            dated = sum(part not in ONE_HOT_PARTS for part in self.parts)
+            counts = {"date": dated, "boolean": 0, "list": self.size}
+            is_valid = len(self.scaling) == counts.get(self.type, 1)
             is_valid = is_valid and (self.fill is not None or self.missing in ("drop", "error"))
         if not is_valid:
             raise ValueError(f"the column {self.name!r:.40} of a table has a value of another kind")
 
 
-def fit_column(
-    name: str, values: TypedValues, statement: Column, input_: str, is_index: bool, origin: Origin, label: str
-) -> ColumnEncoding:
-    """The encoding of a column by its training rows.
-
-    name: of the column; values: of these rows. statement: with its ``missing`` and ``scale``. input_: of the model;
-    is_index: whether it takes integers. origin: of the row with this index; label: of the column, for messages.
-    Raises DataError for statements that the values do not go with, and gaps that nothing is said of.
-    """
-    gaps, type_ = values.gaps(), values.type
-    count = int(gaps.sum())
-    if count == len(gaps):
-        raise DataError(f"{label}: has no value in the training rows; leave it out: type: ignore")
-    if is_index and type_ != "category":
-        raise DataError(
-            f"{label}: its type is {type_}, and the input {input_!r} is made of integers, which are for categories: "
-            "write type: category there, or another input"
-        )
-    policy, fill = _fill(values, statement.missing or "error", gaps, label)
-    counts = {"rows": len(gaps), "gaps": count}
-    common: dict[str, Any] = {"name": name, "type": type_, "input": input_, "missing": policy, **counts}
-    if type_ == "category":
-        assert values.words is not None
-        words = [word for word in values.words if word is not None]
-        if isinstance(fill, str):
-            words += [fill] * count
-        frequencies = Counter(words)
-        categories = sorted(
-            (w for w, n in frequencies.items() if n >= statement.min_count), key=lambda w: (-frequencies[w], w)
-        )
-        categories = sorted(categories[: statement.max_categories])
-        if not categories:
-            raise DataError(f"{label}: no category has min_count: {statement.min_count} training rows")
-        others = sum(frequencies.values()) - sum(frequencies[w] for w in categories)
-        return ColumnEncoding(**common, fill=fill, is_index=is_index, categories=tuple(categories), others=others)
-    assert values.numbers is not None
-    numbers = np.where(gaps, fill, values.numbers) if fill is not None else values.numbers[~gaps]
-    numbers = numbers.astype(np.float64)
-    if type_ == "boolean":
-        return ColumnEncoding(**common, fill=fill)
-    scale = statement.scale
-    if type_ == "number":
-        rows = np.flatnonzero(~gaps) if fill is None else np.arange(len(gaps))
-        factors = _scaling(numbers, scale, lambda at: origin(int(rows[at])))
-        return ColumnEncoding(**common, fill=fill, scale=scale, scaling=(factors,))
-    if scale == "log":
-        raise DataError(f"{label}: scale: log is for numbers, and these are dates")
-    first_date = float(numbers.min())
-    parts = tuple(statement.parts) or ("year", "month", "weekday", "elapsed")
-    if not statement.parts and (numbers % DAY != 0).any():
-        parts = ("year", "month", "weekday", "hour", "elapsed")
-    arrays = _date_parts(numbers, parts, first_date)
-    scaling = tuple(_scaling(array, scale, origin) for part, array in arrays.items() if part not in _ONE_HOT_PARTS)
-    return ColumnEncoding(
-        **common,
-        fill=fill,
-        scale=scale,
-        scaling=scaling,
-        date_format=statement.format,
-        parts=parts,
-        first_date=first_date,
-    )
-
-
-def _fill(values: TypedValues, missing: str | float, gaps: np.ndarray, label: str) -> tuple[str, float | str | None]:
-    """What a gap becomes: "fill", "indicator", "drop" or "error", and the value."""
-    if missing in ("drop", "error"):
-        return str(missing), None
-    type_ = values.type
-    if type_ == "category":
-        assert values.words is not None
-        if missing == "indicator":
-            return "indicator", None
-        if missing in ("mean", "median"):
-            raise DataError(f"{label}: missing: {missing} is for numbers, and these are categories: most_frequent")
-        if missing == "most_frequent":
-            return "fill", _most_frequent([word for word in values.words if word is not None])
-        return "fill", str(int(missing)) if isinstance(missing, float) and missing.is_integer() else str(missing)
-    assert values.numbers is not None
-    present = values.numbers[~gaps]
-    if type_ == "boolean" and missing in ("mean", "median"):
-        raise DataError(f"{label}: missing: {missing} is for numbers, and these are true and false: most_frequent")
-    if missing == "indicator":
-        return "indicator", float(_most_frequent(present.tolist()) if type_ == "boolean" else present.mean())
-    if missing in ("mean", "median"):
-        return "fill", float(present.mean() if missing == "mean" else np.median(present))
-    if missing == "most_frequent":
-        return "fill", float(_most_frequent(present.tolist()))
-    try:
-        return "fill", _parse_fill(missing, type_)
-    except ValueError:
-        expected = {"date": "a date in quotes", "boolean": "true or false"}.get(type_, "a number")
-        raise DataError(f"{label}: missing: {missing!r} is no value of a {type_}; expected {expected}") from None
-
-
-def _parse_fill(missing: str | float, type_: ValueType) -> float:
-    """A value that stands in a text in the origin of gaps. Raises ValueError for one of another type."""
-    if type_ == "date":
-        return parse_date(str(missing))
-    if type_ == "boolean":
-        word = str(int(missing)) if isinstance(missing, float) else missing.lower()
-        if word not in TRUE_WORDS and word not in FALSE_WORDS:
-            raise ValueError(word)
-        return float(word in TRUE_WORDS)
-    number = float(missing)
-    if not math.isfinite(number):
-        raise ValueError(missing)
-    return number
-
-
-def _most_frequent(values: list[Any]) -> Any:
-    """The value that occurs most often; of several the smallest, as in scikit-learn."""
-    counts = Counter(values)
-    return min(counts, key=lambda value: (-counts[value], value))
-
-
-def _scaling(numbers: np.ndarray, scale: Scale, origin: Origin) -> tuple[float, float]:
-    """Shift and factor of numbers, (value - shift) * factor; those of a constant are made 0."""
-    if scale == "none":
-        return 0.0, 1.0
-    if scale == "log":
-        numbers = _log(numbers, origin)
-    shift, extent = (
-        (float(numbers.min()), float(np.ptp(numbers)))
-        if scale == "minmax"
-        else (float(numbers.mean()), float(numbers.std()))
-    )
-    return shift, 1.0 / extent if extent > 1e-12 * max(abs(shift), 1e-300) else 1.0
-
-
-def _log(numbers: np.ndarray, origin: Origin) -> np.ndarray:
+def log_numbers(numbers: np.ndarray, origin: Origin) -> np.ndarray:
     wrong = np.flatnonzero(numbers <= -1)
     if len(wrong):
         raise DataError(
@@ -328,7 +252,7 @@ def _log(numbers: np.ndarray, origin: Origin) -> np.ndarray:
     return np.log1p(numbers)
 
 
-def _date_parts(seconds: np.ndarray, parts: tuple[DatePart, ...], first_date: float) -> dict[str, np.ndarray]:
+def date_parts(seconds: np.ndarray, parts: tuple[DatePart, ...], first_date: float) -> dict[str, np.ndarray]:
     """What dates [rows] become, by part; months and weekdays (Monday: 0) count from 0."""
     days = np.floor(seconds / DAY).astype(np.int64).astype("datetime64[D]")
     months = days.astype("datetime64[M]").astype(np.int64)

@@ -20,11 +20,11 @@ class TypedTable:
     Args:
         values: the table.
         label: the target columns; empty: the target is ``y`` of `Model.fit`.
-        settings: features, classes, column, missing, scale, refit: the fields of `Data`.
+        settings: features, classes, column, inputs, weights, missing, scale, refit: the fields of `Data`.
     """
 
     def __init__(self, values: Any, label: Any = (), **settings: Any):
-        allowed = ("features", "classes", "column", "missing", "scale", "refit")
+        allowed = ("features", "classes", "column", "inputs", "weights", "missing", "scale", "refit")
         for name in settings:
             if name not in allowed:
                 raise TypeError(f"TypedTable() has no argument {name!r}; it has values, label, {', '.join(allowed)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,15 @@ class RawTable:
     Attributes:
         name: of the table, for messages.
         columns: name -> values [rows]: texts (objects, None for a gap), numbers (NaN for a gap), booleans, or dates
-            (datetime64[us], NaT for a gap).
+            (datetime64[us], NaT for a gap), or lists (objects: tuples, None for a gap).
         lines: the line of the file on which each row ends, int64 [rows]; None where rows have no lines.
+        folder: the folder of the file, which the paths of images are relative to; None: the working directory.
     """
 
     name: str
     columns: Mapping[str, np.ndarray]
     lines: np.ndarray | None = None
+    folder: str | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -42,7 +44,7 @@ class RawTable:
         """The rows with these indices."""
         lines = np.arange(len(self)) if self.lines is None else self.lines
         columns = {name: values[rows] for name, values in self.columns.items()}
-        return RawTable(self.name, columns, None if self.lines is None else lines[rows])
+        return replace(self, columns=columns, lines=None if self.lines is None else lines[rows])
 
 
 def raw_table(columns: Iterator[tuple[str, Any]] | Sequence[tuple[str, Any]], name: str) -> RawTable:
@@ -60,7 +62,12 @@ def raw_column(values: Any, column: str, name: str) -> np.ndarray:
     values: [rows]: an array of NumPy, also of objects, or a list. column, name: of the column and the table, for
     messages. Raises DataError for values of several kinds, or of another kind.
     """
-    array = np.asarray(values, object) if isinstance(values, list | tuple) else np.asarray(values)
+    if isinstance(values, list | tuple):
+        array = np.empty(len(values), object)
+        for row, value in enumerate(values):  # one by one: NumPy takes lists of one length for an axis
+            array[row] = value
+    else:
+        array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(f"{name}: the column {column!r} must be one value a row, got the shape {list(array.shape)}")
     kind = array.dtype.kind
@@ -79,8 +86,13 @@ def raw_column(values: Any, column: str, name: str) -> np.ndarray:
         names = sorted({type(value).__name__ for value in present})
         raise DataError(
             f"{name}: the column {column!r} holds values of several kinds or of one that is not read "
-            f"({', '.join(names)}); expected numbers, texts, dates, or True and False"
+            f"({', '.join(names)}); expected numbers, texts, dates, lists, or True and False"
         )
+    if kinds == {"list"}:
+        lists = np.empty(len(array), object)
+        for row, (value, gap) in enumerate(zip(array, gaps, strict=True)):
+            lists[row] = None if gap else tuple(value)
+        return lists
     if kinds == {"date"}:
         return np.array([None if gap else _naive(value) for value, gap in zip(array, gaps, strict=True)], SECONDS)
     if kinds in ({"number"}, {"boolean"}):
@@ -125,6 +137,8 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, int | float | np.integer | np.floating) or type(value).__name__ == "Decimal":
         return "number"
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return "list"
     return "date" if isinstance(value, datetime.date | np.datetime64) else "other"  # a datetime is a date
 
 

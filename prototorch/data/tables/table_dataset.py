@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NoReturn
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from prototorch.data.array_conversion import WEIGHT_NAME
 from prototorch.data.dataset import ArrayDataset, Columns, Dataset
+from prototorch.data.image_folder import ImageFileDataset
 from prototorch.data.table_columns import TableColumns
-from prototorch.data.tables.column_block import Column
-from prototorch.data.tables.column_encoding import fit_column
+from prototorch.data.tables.column_block import Column, Scale
+from prototorch.data.tables.column_encoding import ColumnEncoding
+from prototorch.data.tables.column_fitting import fit_column, fit_scaling
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.data.tables.table_encoding import TableEncoding, list_names
+from prototorch.data.tables.table_images import ImageTable, open_image_column
+from prototorch.data.tables.table_inputs import TableInputs, assign_inputs
+from prototorch.data.tables.target_encoding import TargetEncoding
 from prototorch.data.tables.typed_values import TypedValues
-from prototorch.errors import DataError, DataWarning, did_you_mean, warn_user
+from prototorch.errors import DataError, DataWarning, warn_user
 
 __all__ = ["EncodedTable", "TableDataset", "TableTargets"]
-
-Dtypes = Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class TableTargets:
-    """The targets of a table: arrays [rows, ...] by name, the class names of those that are classes, and the columns
-    that they consist of; and the weights of the rows [rows], where they have them."""
+    """The targets of a table.
+
+    Attributes:
+        arrays: [rows, ...] by name; classes: the class names of those that are classes.
+        labels: the columns that they consist of; scales: of those that are scaled.
+        weight: the weights of the rows [rows], where they have them; weight_column: the column that they are.
+    """
 
     arrays: Mapping[str, np.ndarray]
     classes: Mapping[str, tuple[str, ...]]
     labels: tuple[str, ...]
+    scales: Mapping[str, Scale] = field(default_factory=dict)
     weight: np.ndarray | None = None
+    weight_column: str | None = None
+
+    def take(self, rows: np.ndarray) -> TableTargets:
+        """The targets of the rows with these indices."""
+        arrays = {name: array[rows] for name, array in self.arrays.items()}
+        return replace(self, arrays=arrays, weight=None if self.weight is None else self.weight[rows])
+
+    def values(self, label: str) -> np.ndarray:
+        """The values of a column, float64 [rows]."""
+        array = self.arrays[label] if label in self.arrays else self.arrays["y"][:, self.labels.index(label)]
+        return array.astype(np.float64)
 
 
 class EncodedTable(ArrayDataset):
@@ -67,6 +87,7 @@ class TableDataset(Dataset):
     """
 
     is_cheap = True
+    needs_encoding = True
 
     def __init__(
         self,
@@ -99,17 +120,8 @@ class TableDataset(Dataset):
         return self.table.origin(index)
 
     def subset(self, indices: np.ndarray) -> TableDataset:
-        values = {
-            name: TypedValues(
-                one.type,
-                None if one.numbers is None else one.numbers[indices],
-                None if one.words is None else one.words[indices],
-            )
-            for name, one in self.values.items()
-        }
-        arrays = {name: array[indices] for name, array in self.table_targets.arrays.items()}
-        weight = None if self.table_targets.weight is None else self.table_targets.weight[indices]
-        targets = replace(self.table_targets, arrays=arrays, weight=weight)
+        values = {name: one.take(indices) for name, one in self.values.items()}
+        targets = self.table_targets.take(indices)
         return TableDataset(self.table.take(indices), values, self.statements, targets, self.encoding, self.unread)
 
     def without_gaps(self, columns: Sequence[str]) -> TableDataset:
@@ -128,53 +140,108 @@ class TableDataset(Dataset):
         )
         return self.subset(np.flatnonzero(~gaps))
 
-    def fit(self, inputs: Sequence[str], dtypes: Dtypes) -> TableEncoding:
-        """What these rows, which are those of the training, show of the columns. Rows with gaps that are dropped must
-        have been left out.
+    def fit(self, inputs: TableInputs) -> TableEncoding:
+        """What these rows, which are those of the training, show of the columns; tokenizers without a vocabulary learn
+        that of their texts. Rows with gaps that are dropped must have been left out.
 
-        inputs: of the model; dtypes: of each. Raises DataError for columns that no input, or several, could read.
+        Raises DataError for columns that no input, or several, could read.
         """
-        by_column = self._assign_inputs(inputs)
+        types = {name: values.type for name, values in self.values.items()}
+        by_column = assign_inputs(self.statements, types, inputs, self.name)
         columns = []
         for name, values in self.values.items():
-            is_index = dtypes[by_column[name]].startswith(("int", "uint"))
-            label = f"{self.name}, column {name!r}"
-            origin = self._cell_origin(name)
-            columns.append(fit_column(name, values, self.statements[name], by_column[name], is_index, origin, label))
+            one = by_column[name]
+            label, origin = f"{self.name}, column {name!r}", self._cell_origin(name)
+            is_index = inputs.reads_indices(one)
+            columns.append(fit_column(name, values, self.statements[name], one, is_index, origin, label))
+        self._adapt(columns, inputs)
         classes = next(iter(self.table_targets.classes.values()), ())
-        return TableEncoding(tuple(columns), tuple(classes), self.unread)
+        weights = self.table_targets.weight_column
+        return TableEncoding(tuple(columns), tuple(classes), self.unread, self._fit_targets(inputs), weights)
 
-    def encode(self, encoding: TableEncoding, inputs: Sequence[str], keeps_rows: bool, warns: bool) -> EncodedTable:
-        """The arrays that the inputs read: float32 [rows, elements], of an input of integers int32 [rows, columns].
+    def _adapt(self, columns: Sequence[ColumnEncoding], inputs: TableInputs) -> None:
+        """Let the tokenizers without a vocabulary learn that of the columns that they read."""
+        texts: dict[int, list[str]] = {}
+        for column in columns:
+            if column.type == "text" and column.fills_input:
+                texts.setdefault(id(inputs.texts[column.input].tokenizer), []).extend(self._texts(column))
+        for one in inputs.texts.values():
+            if id(one.tokenizer) in texts and not one.tokenizer.is_adapted():
+                one.tokenizer.adapt(texts[id(one.tokenizer)])
 
-        inputs: of the model, in order. keeps_rows: whether a row that is to be dropped is an error, as in a prediction.
-        warns: whether categories that the training has not seen are a DataWarning. Raises DataError for gaps that
-        nothing is said of, with their numbers by column.
+    def _texts(self, column: ColumnEncoding) -> list[str]:
+        words = self.values[column.name].words
+        assert words is not None
+        return [str(column.fill or "") if word is None else str(word) for word in words]
+
+    def _fit_targets(self, inputs: TableInputs) -> tuple[TargetEncoding, ...]:
+        """The scales of the targets that have one, and the class names where there are several targets."""
+        targets, labels = self.table_targets, self.table_targets.labels
+        outputs = inputs.outputs
+        if len(outputs) == len(labels) and not set(labels) <= set(outputs):
+            by_label = dict(zip(labels, outputs, strict=True))
+        else:
+            by_label = {label: label if label in outputs else outputs[0] for label in labels if outputs}
+        encodings = []
+        for label, output in by_label.items():
+            scale, classes = targets.scales.get(label, "none"), self.classes.get(label, ())
+            if scale == "none":
+                if targets.scales or (self.classes and len(labels) > 1):
+                    encodings.append(TargetEncoding(label, output, classes=classes))
+                continue
+            if classes:
+                raise DataError(f"{self.name}, column {label!r}: scale is for values, and these are names of classes")
+            shift, factor = fit_scaling(targets.values(label), scale, self._cell_origin(label))
+            encodings.append(TargetEncoding(label, output, scale, shift, factor))
+        return tuple(encodings)
+
+    def encode(self, encoding: TableEncoding, inputs: TableInputs, keeps_rows: bool, warns: bool) -> Dataset:
+        """The arrays that the inputs read: float32 [rows, elements], of an input of integers int32 [rows, columns], or
+        [rows, time] of the ids of texts; images are decoded when they are read.
+
+        keeps_rows: whether a row that is to be dropped is an error, as in a prediction. warns: whether categories that
+        the training has not seen are a DataWarning. Raises DataError for gaps that nothing is said of, with their
+        numbers by column.
         """
         dropping = [one.name for one in encoding.columns if one.missing == "drop"]
         rows = self if keeps_rows else self.without_gaps(dropping)
         kinds = ("error", "drop") if keeps_rows else ("error",)
         rows.refuse_gaps([one.name for one in encoding.columns if one.missing in kinds], keeps_rows)
         arrays: dict[str, np.ndarray] = {}
-        for one in inputs:
-            parts = [
-                column.encode(rows.values[column.name], rows._cell_origin(column.name))
-                for column in encoding.of_input(one)
-            ]
-            arrays[one] = parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
+        images, sequences = {}, []
+        for one in inputs.dtypes:
+            columns = encoding.of_input(one)
+            if columns and columns[0].type == "image":
+                images[one] = rows._open_images(columns[0].name, inputs, one)
+            elif columns and columns[0].fills_input:
+                arrays[one] = inputs.texts[one].encode(rows._texts(columns[0]))
+                sequences.append(one)
+            else:
+                parts = [column.encode(rows.values[column.name], rows._cell_origin(column.name)) for column in columns]
+                arrays[one] = parts[0] if len(parts) == 1 else np.concatenate(parts, 1)
         if warns:
             rows._warn_of_unseen(encoding)
         targets, names = {}, {}
         for name, array in rows.table_targets.arrays.items():
-            title = name if name not in arrays else f"{name}_target"
+            title = name if name not in inputs.dtypes else f"{name}_target"
             targets[title] = array
             if name in rows.classes:
                 names[title] = rows.classes[name]
         if rows.table_targets.weight is not None:
             arrays[WEIGHT_NAME] = rows.table_targets.weight
-        dataset = EncodedTable({**arrays, **targets}, list(inputs), list(targets), names, rows.table)
+        loaded = [one for one in inputs.dtypes if one not in images]
+        arrays = arrays if arrays or targets else {"row": np.arange(len(rows))}
+        dataset = EncodedTable({**arrays, **targets}, loaded, list(targets), names, rows.table)
+        dataset.mark_sequences(sequences)
         dataset.table_columns = TableColumns(tuple(self.values), self.table_targets.labels, encoding=encoding)
-        return dataset
+        return ImageTable(dataset, images, tuple(inputs.dtypes)) if images else dataset
+
+    def _open_images(self, column: str, inputs: TableInputs, name: str) -> ImageFileDataset:
+        paths, origin = self.values[column].words, self._cell_origin(column)
+        assert paths is not None
+        label = f"{self.name}, column {column!r}"
+        origins = [origin(row) for row in range(len(paths))]
+        return open_image_column(paths, self.table.folder or os.getcwd(), inputs.reader(name), label, origins)
 
     def refuse_gaps(self, columns: Sequence[str], keeps_rows: bool = False) -> None:
         """Raise DataError for gaps in these columns, with their number and the first of them."""
@@ -210,36 +277,3 @@ class TableDataset(Dataset):
                 f"{self.name}: values that the training has not seen, or that were rare there: {', '.join(notes)}",
                 DataWarning,
             )
-
-    def _assign_inputs(self, inputs: Sequence[str]) -> dict[str, str]:
-        """Column -> the input of the model that reads it."""
-        by_column: dict[str, str] = {}
-        for name, statement in self.statements.items():
-            if statement.input is not None:
-                if statement.input not in inputs:
-                    raise DataError(
-                        f"{self.name}, column {name!r}: the model has no input {statement.input!r}; its inputs are "
-                        f"{', '.join(inputs)}.{did_you_mean(statement.input, inputs)}"
-                    )
-                by_column[name] = statement.input
-            elif name in inputs and len(inputs) > 1:
-                by_column[name] = name
-        rest = [name for name in self.statements if name not in by_column]
-        free = [one for one in inputs if one not in by_column.values()]
-        if rest and len(free) != 1 and len(inputs) > 1:
-            self._refuse_inputs(rest, free)
-        by_column.update(dict.fromkeys(rest, (free or list(inputs))[0]))
-        unfed = [one for one in inputs if one not in by_column.values()]
-        if unfed:
-            raise DataError(
-                f"{self.name}: no column is for the input {unfed[0]!r} of the model: write "
-                f'column {{ name: "..."  input: "{unfed[0]}" }}'
-            )
-        return by_column
-
-    def _refuse_inputs(self, rest: Sequence[str], free: Sequence[str]) -> NoReturn:
-        raise DataError(
-            f"{self.name}: the model has several inputs, and it is not known which one reads {list_names(rest)}"
-            + (f" ({', '.join(free)} are without columns)" if free else "")
-            + f': write column {{ name: "{rest[0]}"  input: "..." }}'
-        )

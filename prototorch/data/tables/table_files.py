@@ -83,10 +83,10 @@ def _read_json_lines(path: str | os.PathLike[str]) -> RawTable:
         if not isinstance(row, dict):
             raise DataError(f"{name}, line {number}: expected a JSON object, got {type(row).__name__}")
         for column, value in row.items():
-            if not isinstance(value, str | int | float | None):
+            if not isinstance(value, str | int | float | list | None):
                 raise DataError(
-                    f"{name}, line {number}, column {column!r}: expected a number, a text, true, false or null, got "
-                    f"{'a list' if isinstance(value, list) else 'an object'}"
+                    f"{name}, line {number}, column {column!r}: expected a number, a text, a list, true, false or "
+                    "null, got an object"
                 )
         rows.append(row)
         lines.append(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +15,7 @@ from prototorch.data.dataset import ArrayDataset, Dataset
 from prototorch.data.label_words import encode_labels
 from prototorch.data.safe_io import printable_path
 from prototorch.data.table_columns import TableColumns
-from prototorch.data.tables.column_block import Column, find_statement
+from prototorch.data.tables.column_block import Column, InputColumns, find_statement
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.data.tables.table_dataset import EncodedTable, TableDataset, TableTargets
 from prototorch.data.tables.table_encoding import list_names
@@ -55,7 +56,7 @@ def open_table(
             "one of them and .gz: give it such a name, or leave out what is said of its columns"
         )
     if options.is_declared or not is_csv:
-        raw = read_table_file(path, has_header=True)
+        raw = _read(path, True, options)
         if options.is_declared or (options.learns and _holds_other_types(raw, labels, features)):
             return open_raw_table(raw, labels, features, classes, options)
         return _open_numbers(raw, labels, features, classes, groups)
@@ -65,10 +66,15 @@ def open_table(
     except DataError:
         if not options.learns or not is_named:
             raise
-        raw = read_table_file(path, has_header=any(isinstance(c, str) for c in (*labels, *features)))
+        raw = _read(path, any(isinstance(c, str) for c in (*labels, *features)), options)
         if not _holds_other_types(raw, labels, features):
             raise
     return open_raw_table(raw, labels, features, classes, options)
+
+
+def _read(path: str | os.PathLike[str], has_header: bool, options: TableOptions) -> RawTable:
+    """The columns of a file, with the folder of its images: that of the block, else its own."""
+    return replace(read_table_file(path, has_header), folder=options.folder or os.path.dirname(os.path.abspath(path)))
 
 
 def open_raw_table(
@@ -84,14 +90,20 @@ def open_raw_table(
     labels, features, classes: see `read_csv`; targets: where these are no columns of the table. Raises DataError for
     columns that are missing, values of another type than their column's, and gaps that nothing is said of.
     """
-    names = tuple(table.columns)
     encoding = options.encoding
     by_training = encoding is not None
+    table, weights = _take_weights(table, options)
+    names = tuple(table.columns)
     targets_here = [] if targets is not None else _label_columns(table, labels, options)
     for statement in () if by_training else options.statements:
         if not any(find_statement((statement,), name) for name in names):
             with located(find_span(statement, "name")):
                 _refuse_column(table, statement.name)
+    for group in () if by_training else options.groups:
+        for pattern in group.columns:
+            if not any(InputColumns(name=group.name, columns=[pattern]).matches(name) for name in names):
+                with located(find_span(group, "columns")):
+                    _refuse_column(table, pattern)
     if encoding is not None:
         columns = [one.name for one in encoding.columns]
     elif features:
@@ -104,7 +116,9 @@ def open_raw_table(
     statements = {name: _statement(name, options) for name in columns}
     if encoding is None:
         columns = [name for name in columns if statements[name].type != "ignore"]
-    elif unknown := [name for name in names if name not in (*columns, *targets_here, *labels, *encoding.unread)]:
+        if options.groups and set(options.inputs) <= {group.name for group in options.groups}:
+            columns = [name for name in columns if statements[name].input is not None]
+    elif unknown := [n for n in names if n not in (*columns, *targets_here, *labels, *encoding.unread)]:
         warn_user(
             f"{table.name}: {list_names(unknown)} {'is' if len(unknown) == 1 else 'are'} not read: the model was "
             "trained on other columns",
@@ -114,9 +128,11 @@ def open_raw_table(
         raise DataError(f"{table.name}: has no columns except the target")
     if targets is None:
         learned = targets_here if options.needs_targets else []
-        table = _without_missing_targets(table, learned, options)
-        class_names = classes or (options.encoding.classes if options.encoding is not None else ())
-        targets = _read_targets(table, learned, class_names, options)
+        rows = _rows_with_targets(table, learned, options)
+        if rows is not None:
+            table, weights = table.take(rows), None if weights is None else weights[rows]
+        targets = _read_targets(table, learned, classes, options)
+        targets = replace(targets, weight=weights, weight_column=options.weights)
     values = {name: _read_values(table, name, statements[name], options) for name in columns}
     settings = {name: _with_defaults(statements[name], values[name].type, options) for name in columns}
     unread = tuple(name for name in names if name not in columns and name not in targets_here)
@@ -182,19 +198,25 @@ def _holds_other_types(table: RawTable, labels: Sequence[str | int], features: S
 
 
 def _statement(name: str, options: TableOptions) -> Column:
-    return find_statement(options.statements, name) or Column(name=name)
+    """The statement for a column, with the input of the ``inputs`` group that it belongs to."""
+    statement = find_statement(options.statements, name) or Column(name=name)
+    group = next((group for group in options.groups if group.matches(name)), None)
+    return statement if group is None or statement.input is not None else statement.replace(input=group.name)
 
 
 def _with_defaults(statement: Column, type_: ValueType, options: TableOptions) -> Column:
     """The statement of a column with the defaults of the data block."""
     missing, scale = statement.missing, statement.scale
-    if missing is None and options.missing is not None:
-        has_mean = type_ in ("number", "date") or options.missing not in ("mean", "median")
-        missing = options.missing if has_mean else "most_frequent"
+    if missing is None and options.missing is not None and type_ != "image":
+        missing = options.missing
+        if missing in ("mean", "median", "most_frequent"):
+            instead = {"category": "most_frequent", "boolean": "most_frequent", "text": "", "list": "indicator"}
+            missing = instead.get(type_, missing)
     if scale == "auto":
         scale = "standard" if options.scale == "auto" else options.scale
         scale = "standard" if scale == "log" and type_ == "date" else scale
-    return statement.replace(missing=missing or "error", scale=scale if type_ in ("number", "date") else "none")
+    is_scaled = type_ in ("number", "date", "list")
+    return statement.replace(missing="error" if missing is None else missing, scale=scale if is_scaled else "none")
 
 
 def _read_values(table: RawTable, name: str, statement: Column, options: TableOptions) -> TypedValues:
@@ -203,13 +225,13 @@ def _read_values(table: RawTable, name: str, statement: Column, options: TableOp
 
     if options.encoding is not None:
         one = next(one for one in options.encoding.columns if one.name == name)
-        return parse_values(raw, one.type, origin, one.date_format)
+        return parse_values(raw, one.type, origin, one.date_format, one.separator, one.elements)
     declared = statement.declared_type()
     type_ = declared if declared not in (None, "ignore") else guess_type(raw)
     if type_ is None:
         raise DataError(f'{label}: has no value in any row; leave it out: column {{ name: "{name}"  type: ignore }}')
     assert type_ != "ignore"
-    values = parse_values(raw, type_, origin, statement.format)
+    values = parse_values(raw, type_, origin, statement.format, statement.separator, statement.elements)
     if type_ == "category" and declared is None:
         _check_repeated(values, label, name)
     return values
@@ -229,7 +251,8 @@ def _check_repeated(values: TypedValues, label: str, name: str) -> None:
         raise DataError(
             f"{label}: holds {count:,} different texts in {len(present):,} rows, too many for categories that nothing "
             f'is said of: leave it out with column {{ name: "{name}"  type: ignore }}, or write type: category '
-            'max_categories: 100; dates of another form than 2024-01-31 are type: date  format: "%d.%m.%Y"'
+            "max_categories: 100, or type: text; dates of another form than 2024-01-31 are type: date  format: "
+            '"%d.%m.%Y"'
         )
 
 
@@ -240,11 +263,11 @@ def _label_columns(table: RawTable, labels: Sequence[str | int], options: TableO
     columns = [_find_column(table, column) for column in labels or [-1]]
     for name in columns:
         statement = _statement(name, options)
-        if not _is_pattern(statement.name) and (statement.type not in (None, "category") or statement.scale != "auto"):
+        if not _is_pattern(statement.name) and statement.type not in (None, "category", "number"):
             with located(find_span(statement, "name")):
                 raise DataError(
                     f"{table.name}: the column {name!r} is the target; of it a statement tells type: category (class "
-                    "names that look like numbers) and missing: drop alone"
+                    "names that look like numbers), scale (of values, in the loss) and missing: drop alone"
                 )
     return columns
 
@@ -253,36 +276,62 @@ def _is_pattern(name: str) -> bool:
     return any(character in name for character in "*?[")
 
 
-def _without_missing_targets(table: RawTable, labels: Sequence[str], options: TableOptions) -> RawTable:
-    """The rows that have a target, where a statement of the target says ``missing: drop``."""
+def _take_weights(table: RawTable, options: TableOptions) -> tuple[RawTable, np.ndarray | None]:
+    """The table without the column of weights, and the weights, float32 [rows]; None where there are none, as in a
+    table to predict or to evaluate that lacks the column. Raises DataError for what is no weight."""
+    encoding = options.encoding
+    name = options.weights if encoding is None else encoding.weights
+    if name is None or (name not in table.columns and encoding is not None):
+        return table, None
+    if name not in table.columns:
+        _refuse_column(table, name, " for the weights")
+    rest = replace(table, columns={n: values for n, values in table.columns.items() if n != name})
+    if not options.needs_targets:
+        return rest, None
+    origin = _cell_origin(table, name)
+    weights = parse_values(table.columns[name], "number", origin).numbers
+    assert weights is not None
+    wrong = np.flatnonzero(~(weights >= 0))
+    if len(wrong):
+        value = "none" if np.isnan(weights[wrong[0]]) else f"{weights[wrong[0]]:g}"
+        raise DataError(f"{origin(int(wrong[0]))}: expected a weight of at least 0, got {value}")
+    return rest, weights.astype(np.float32)
+
+
+def _rows_with_targets(table: RawTable, labels: Sequence[str], options: TableOptions) -> np.ndarray | None:
+    """The rows that have a target, where a statement of the target says ``missing: drop``; None: all."""
     dropping = [name for name in labels if _statement(name, options).missing == "drop"]
     gaps = np.zeros(len(table), bool)
     for name in dropping:
         gaps |= TypedValues("category", words=to_words(table.columns[name], table.origin)).gaps()
     if not gaps.any():
-        return table
+        return None
     warn_user(
         f"{table.name}: {int(gaps.sum()):,} of the {len(table):,} rows have no {list_names(dropping)} and are left out "
         "(missing: drop)",
         DataWarning,
     )
-    return table.take(np.flatnonzero(~gaps))
+    return np.flatnonzero(~gaps)
 
 
 def _read_targets(
     table: RawTable, labels: Sequence[str], classes: Sequence[str], options: TableOptions
 ) -> TableTargets:
     """The targets of a table: one, of several columns where there are several, or one for each of several outputs."""
-    arrays, names = {}, {}
+    arrays, names, scales = {}, {}, {}
     for name in labels:
-        values = table.columns[name]
-        is_class = _statement(name, options).type == "category"
+        values, statement = table.columns[name], _statement(name, options)
+        if statement.scale not in ("auto", "none") and not _is_pattern(statement.name):
+            scales[name] = statement.scale
+        trained_classes = options.encoding.target_classes(name) if options.encoding is not None else ()
+        is_class = statement.type == "category"
         words = to_words(values, table.origin) if values.dtype.kind == "O" or is_class else None
         if words is None:
             arrays[name] = values
             continue
         cells = ["" if word is None else word for word in words]
-        declared = tuple(classes) or (tuple(sorted(set(cells) - {""})) if is_class else ())
+        declared = (tuple(classes) if len(labels) == 1 else ()) or trained_classes
+        declared = declared or (tuple(sorted(set(cells) - {""})) if is_class else ())
         arrays[name], class_names = encode_labels(cells, declared, _cell_origin(table, name))
         if class_names:
             names[name] = class_names
@@ -292,8 +341,9 @@ def _read_targets(
                 f"{table.name}: several target columns form one target of numbers, and {list_names(list(names))} holds "
                 "class names"
             )
-        return TableTargets({"y": np.stack([arrays[n].astype(np.float32) for n in labels], 1)}, {}, tuple(labels))
-    return TableTargets(arrays, names, tuple(labels))
+        stacked = {"y": np.stack([arrays[n].astype(np.float32) for n in labels], 1)}
+        return TableTargets(stacked, {}, tuple(labels), scales)
+    return TableTargets(arrays, names, tuple(labels), scales)
 
 
 def _has_column(table: RawTable, column: str | int) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
 import numpy as np
 
 from prototorch.data.label_words import DECIMAL_COMMA, MISSING, describe_word, is_number, parse_number
+from prototorch.data.tables.list_values import parse_lists
 from prototorch.data.tables.raw_table import SECONDS
 from prototorch.errors import DataError
 
 __all__ = ["TypedValues", "ValueType", "guess_type", "is_gap", "parse_date", "parse_values", "to_words"]
 
-ValueType = Literal["number", "category", "boolean", "date"]
+ValueType = Literal["number", "category", "boolean", "date", "text", "image", "list"]
 Origin = Callable[[int], str]
 
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "1", "t", "y"), ("false", "no", "0", "f", "n")
@@ -32,20 +33,30 @@ class TypedValues:
 
     Attributes:
         type: of the column.
-        numbers: float64 [rows], NaN for a gap: numbers, 1 and 0 for yes and no, seconds since 1970 of dates.
-        words: the texts of categories [rows], None for a gap; None for other types.
+        numbers: float64 [rows], NaN for a gap: numbers, 1 and 0 for yes and no, seconds since 1970 of dates; [rows, n]
+            of lists of n numbers.
+        words: the texts of categories, the texts themselves, the paths of images, and tuples of the categories of a
+            list [rows], None for a gap; None for other types.
+        separator: of the elements of lists that are texts.
     """
 
     type: ValueType
     numbers: np.ndarray | None = None
     words: np.ndarray | None = None
+    separator: str | None = None
 
     def gaps(self) -> np.ndarray:
         """True where a row has no value [rows]."""
         if self.words is not None:
             return np.fromiter((word is None for word in self.words), bool, len(self.words))
         assert self.numbers is not None
-        return np.isnan(self.numbers)
+        gaps = np.isnan(self.numbers)
+        return gaps if gaps.ndim == 1 else gaps.any(1)
+
+    def take(self, rows: np.ndarray) -> TypedValues:
+        """The values of the rows with these indices."""
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return replace(self, numbers=numbers, words=None if self.words is None else self.words[rows])
 
 
 def is_gap(cell: str | None, is_text: bool = False) -> bool:
@@ -63,6 +74,8 @@ def guess_type(values: np.ndarray) -> ValueType | None:
         return "number" if kind != "f" or not np.isnan(values).all() else None
     if kind == "M":
         return "date" if not np.isnat(values).all() else None
+    if any(isinstance(cell, tuple) for cell in values):
+        return "list"
     present = [cell.strip() for cell in values if not is_gap(cell)]
     if not present:
         return None
@@ -74,15 +87,33 @@ def guess_type(values: np.ndarray) -> ValueType | None:
     return "boolean" if all(cell.lower() in _BOOLEAN_WORDS for cell in present) else "category"
 
 
-def parse_values(values: np.ndarray, type_: ValueType, origin: Origin, date_format: str | None = None) -> TypedValues:
+def parse_values(
+    values: np.ndarray,
+    type_: ValueType,
+    origin: Origin,
+    date_format: str | None = None,
+    separator: str | None = None,
+    elements: str | None = None,
+) -> TypedValues:
     """The values of a column of a `RawTable` as this type.
 
     origin: gives the file, line and column of the row with this index, for messages. date_format: how texts are written
-    that are dates, as of strptime; None: 2024-01-31. Raises DataError for a value of another type.
+    that are dates, as of strptime; None: 2024-01-31. separator, elements: of lists, see `parse_lists`. Raises DataError
+    for a value of another type.
     """
+    kind = values.dtype.kind
+    has_lists = kind == "O" and any(isinstance(cell, tuple) for cell in values)
+    if type_ == "list":
+        if kind != "O":
+            raise DataError(f"{origin(0)}: expected a list, got {_KINDS[kind]}; write another type")
+        numbers, words, separator = parse_lists(values, origin, separator, elements)
+        return TypedValues(type_, numbers, words, separator)
+    if has_lists:
+        raise DataError(f"{origin(0)}: expected {_EXPECTED[type_]}, got lists: write type: list")
     if type_ == "category":
         return TypedValues(type_, words=to_words(values, origin))
-    kind = values.dtype.kind
+    if type_ in ("text", "image"):
+        return TypedValues(type_, words=_to_texts(values, type_, origin))
     if type_ == "date" and kind == "M":
         numbers = values.astype("int64") / 1e6
         numbers[np.isnat(values)] = np.nan
@@ -119,7 +150,10 @@ def parse_values(values: np.ndarray, type_: ValueType, origin: Origin, date_form
     return TypedValues(type_, numbers)
 
 
-_EXPECTED = {"number": "a number", "boolean": "true or false", "date": "a date as 2024-01-31", "category": "a text"}
+_EXPECTED = {
+    "number": "a number", "boolean": "true or false", "date": "a date as 2024-01-31", "category": "a text",
+    "text": "a text", "image": "the path of an image",
+}  # fmt: skip
 _KINDS = {"b": "true and false", "i": "numbers", "u": "numbers", "f": "numbers", "M": "dates"}
 
 
@@ -144,6 +178,15 @@ def to_words(values: np.ndarray, origin: Origin) -> np.ndarray:
             if word is not None and len(word) > MAX_WORD:
                 raise DataError(f"{origin(row)}: expected a category, got a text of {len(word):,} characters")
     return words
+
+
+def _to_texts(values: np.ndarray, type_: ValueType, origin: Origin) -> np.ndarray:
+    """Texts, or the paths of images [rows], None for a gap."""
+    if values.dtype.kind != "O":
+        raise DataError(f"{origin(0)}: expected {_EXPECTED[type_]}, got {_KINDS[values.dtype.kind]}")
+    texts = np.empty(len(values), object)
+    texts[:] = [None if cell is None or not cell.strip() else cell for cell in values]
+    return texts
 
 
 def parse_date(cell: str, date_format: str | None = None) -> float:

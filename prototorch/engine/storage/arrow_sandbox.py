@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import types
+from array import array
 from typing import Any, BinaryIO
 
 
@@ -63,11 +64,18 @@ def _check_schema(schema: Any) -> None:
     if len(schema) > MAX_COLUMNS:
         raise ValueError(f"it has {len(schema):,} columns")
     for field in schema:
-        is_plain = not (pa.types.is_nested(field.type) or isinstance(field.type, pa.BaseExtensionType))
-        if pa.types.is_dictionary(field.type):
-            is_plain = not pa.types.is_nested(field.type.value_type)
-        if not is_plain:
-            raise ValueError(f"the column {field.name!r} is of the type {field.type}, expected numbers, texts or dates")
+        inner = field.type.value_type if _is_list(field.type) or pa.types.is_dictionary(field.type) else field.type
+        if pa.types.is_nested(inner) or isinstance(inner, pa.BaseExtensionType):
+            raise ValueError(
+                f"the column {field.name!r} is of the type {field.type}, expected numbers, texts, dates or lists of "
+                "them"
+            )
+
+
+def _is_list(type_: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))
 
 
 def columns_of(table: Any) -> tuple[list[dict[str, Any]], list[bytes]]:
@@ -86,6 +94,11 @@ def _column(column: Any) -> tuple[str, list[bytes]]:
     import pyarrow.compute as pc
 
     type_ = column.type
+    if _is_list(type_):
+        if not (pa.types.is_string(type_.value_type) or pa.types.is_large_string(type_.value_type)):
+            column = column.cast(pa.list_(pa.float64()))
+        texts = [None if row is None else json.dumps(row) for row in column.to_pylist()]
+        return "list", _text_parts(texts)
     if pa.types.is_dictionary(type_):
         column = column.cast(type_.value_type)
         type_ = column.type
@@ -107,9 +120,14 @@ def _column(column: Any) -> tuple[str, list[bytes]]:
         return "number", [np.full(len(column), np.nan, "<f8").tobytes()]
     if not (pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_)):
         raise ValueError(f"a column is of the type {type_}, expected numbers, texts or dates")
-    texts = [None if text is None else text.encode("utf-8") for text in column.to_pylist()]
-    lengths = np.array([-1 if text is None else len(text) for text in texts], "<i8")
-    return "text", [lengths.tobytes(), b"".join(text for text in texts if text is not None)]
+    return "text", _text_parts(column.to_pylist())
+
+
+def _text_parts(values: list[str | None]) -> list[bytes]:
+    """The lengths of texts (-1: none) and their bytes."""
+    texts = [None if text is None else text.encode("utf-8") for text in values]
+    lengths = array("q", [-1 if text is None else len(text) for text in texts])
+    return [lengths.tobytes(), b"".join(text for text in texts if text is not None)]
 
 
 def _send(answers: BinaryIO, request: dict[str, Any]) -> None:

@@ -74,14 +74,15 @@ def _read_answer(answer: memoryview, name: str) -> RawTable:
 
 
 def _read_column(kind: str, parts: list[Any], rows: int) -> np.ndarray:
-    if kind == "text":
+    if kind in ("text", "list"):
         lengths, data = np.frombuffer(parts[0], "<i8"), bytes(parts[1])
         if len(lengths) != rows or int(np.maximum(lengths, 0).sum()) != len(data):
             raise ValueError("a column of texts is cut off")
         values, start = np.empty(rows, object), 0
         for row, length in enumerate(lengths):
             if length >= 0:
-                values[row] = data[start : start + length].decode("utf-8")
+                text = data[start : start + length].decode("utf-8")
+                values[row] = text if kind == "text" else tuple(json.loads(text))
                 start += int(length)
         return values
     if len(parts[0]) != rows * _SIZES[kind]:
