@@ -423,7 +423,7 @@ FILES = {
     'interop/counterparts/onnx': ('__init__', 'elementwise', 'recurrent', 'row', 'windows'),
     'interop/counterparts/torch': ('__init__', 'attention', 'dense_conv', 'pooling_norm', 'recurrent', 'row', 'shapes'),
     'interop/importers': ('__init__', 'keras_file', 'model_format', 'onnx_file'),
-    'interop/keras': ('__init__', 'config_json', 'default_names', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weights_file'),
+    'interop/keras': ('__init__', 'config_json', 'default_names', 'feature_orders', 'file_contents', 'keras1_weights', 'layer_config', 'layouts', 'legacy_weights', 'model_config', 'model_layers', 'net_layouts', 'sharded_layout', 'stored_arrays', 'vars_tree', 'weight_names', 'weight_order', 'weights_file'),
     'interop/readers': ('__init__', 'foreign_hdf5_file', 'hdf5_variant', 'keras_hdf5', 'keras_shards', 'keras_zip', 'nnabla_archive', 'numpy_file', 'onnx_file', 'safetensors_file', 'sharded_index', 'torch_container', 'torch_legacy', 'torch_objects', 'torch_pickle', 'torch_state_dict', 'torch_zip', 'unsupported_files'),
     'interop/weight_sets': ('__init__', 'declaration', 'model_matching', 'opening', 'registry'),
     'interop/writers': ('__init__', 'keras_files', 'keras_legacy', 'keras_model', 'keras_weights', 'npz_file', 'onnx_file', 'output_format', 'safetensors_file', 'system_arrays', 'torch_file', 'torch_module'),

@@ -163,6 +163,8 @@ class LoadedFunction:
         arguments, keys = content["arguments"], content["keys"]
         if not isinstance(arguments, list) or not _are_names(keys) or (is_batched and not arguments):
             raise ValueError("its arguments are no list, or its keys no names")
+        if is_batched and arguments[0]["shape"][:1] != [{"batch": [1, 0]}]:
+            raise ValueError("the first size of its first argument is not that of the batch, for any of which it is")
         self._input_names = {*(f"argument:{k}" for k in range(len(arguments))), *keys, *self.states}
         _check_template(content["result"], len(content["graph"]["outputs"]))
         self._run_for(self._specs(None if not is_batched else 2))

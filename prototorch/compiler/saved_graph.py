@@ -142,10 +142,11 @@ def _decode(content: Any, arrays: Mapping[str, np.ndarray], batch: int | None) -
     declared = content["values"]
     if len(content["nodes"]) > MAX_NODES or len(declared) > 4 * MAX_NODES:
         raise ModelFileError(f"the graph has more than {MAX_NODES:,} ops")
+    specs: dict[int, Spec] = {}
     for number, one in enumerate(declared):
+        specs[number] = spec = check_spec(Spec(_decode_attribute(one["shape"], batch), one["dtype"]))
         if one["kind"] == "node":
             continue
-        spec = check_spec(Spec(tuple(_decode_attribute(n, batch) for n in one["shape"]), one["dtype"]))
         if one["kind"] == "input":
             values[number] = graph.input(str(one["name"]), spec)
         elif one["kind"] == "state":
@@ -165,6 +166,10 @@ def _decode(content: Any, arrays: Mapping[str, np.ndarray], batch: int | None) -
         outputs = results if isinstance(results, tuple) else (results,)
         for n, value in zip(one["outputs"], outputs, strict=True):
             check_spec(value.spec)
+            if n in values:
+                raise ModelFileError(f"the value {n!r:.20} is computed twice")
+            if value.spec != specs[n]:
+                raise ModelFileError(f"an output of {op.name} is {value.spec}, expected {specs[n]}")
             values[n] = value
     result.outputs = [values[n] for n in content["outputs"]]
     result.updates = {name: values[n] for name, n in content["updates"].items()}

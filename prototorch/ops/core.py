@@ -8,8 +8,10 @@ state, devices or memory. This module also exports what definitions and callers 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from prototorch.errors import ShapeError
@@ -137,6 +139,25 @@ class Op:
         """
         self._require_decomposition("infer_spec")
         return infer_spec_by_decomposition(self, specs, attrs)
+
+    @cached_property
+    def attribute_names(self) -> frozenset[str] | None:
+        """The attributes that an op has which computes on its own; None where its code does not list them."""
+        own = type(self).reference is not Op.reference
+        function = type(self).reference if own else type(self).decompose
+        if not own and self.array_function:
+            return frozenset()
+        parameters = list(inspect.signature(function).parameters.values())
+        if any(one.kind is one.VAR_KEYWORD for one in parameters):
+            return None
+        return frozenset(one.name for one in parameters[1:])
+
+    def check_attributes(self, attrs: Mapping[str, Any]) -> None:
+        """Raise ShapeError for an attribute that the op does not have."""
+        names = self.attribute_names
+        unknown = None if names is None else next((name for name in attrs if name not in names), None)
+        if unknown is not None:
+            raise self.shape_error(f"has no attribute {unknown!r:.60}")
 
     def reference(self, xp: Any, *arrays: Any, **attrs: Any) -> Any:
         """The op on arrays of the module ``xp``: always correct, not optimised. Returns new arrays.

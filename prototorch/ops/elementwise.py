@@ -44,6 +44,8 @@ class UnaryOp(Op):
     float_only = True
 
     def infer_spec(self, x: Spec, **attrs: Any) -> Spec:
+        if attrs:
+            self.check_attributes(attrs)
         if self.float_only and not x.is_float:
             raise self.shape_error(f"expected floating-point elements, got {x.dtype}")
         return Spec(x.shape, x.dtype)
@@ -57,6 +59,8 @@ class BinaryOp(Op):
     result_dtype: str | None = None  # the output's dtype where it is not that of the inputs
 
     def infer_spec(self, a: Spec, b: Spec, **attrs: Any) -> Spec:
+        if attrs:
+            self.check_attributes(attrs)
         if a.dtype != b.dtype:
             raise self.shape_error(
                 f"expected two inputs of the same dtype, got {a.dtype} and {b.dtype}; cast one of them first"

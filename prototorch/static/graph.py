@@ -225,6 +225,8 @@ def _result(value: Any, host: EagerInterpreter, shared: Collection[int], as_tens
     or that the caller has fed."""
     if value is None:
         return None
+    if not isinstance(value, Tensor):
+        raise UsageError(f"an output of the graph is a {type(value).__name__} of tensors: take one of them, as x[0]")
     if not as_tensors:
         return np.array(value.numpy())
     if value.interpreter is not host:  # a fed array of the host that is an output itself

@@ -65,6 +65,8 @@ class SavedGraph:
         self.outputs = [self._symbol(one) for one in _list(content, "outputs")]
         self.updates = [self._symbol(one) for one in _list(content, "updates")]
         self.gives_list = _flag(content, "gives_list")
+        if not self.gives_list and len(self.outputs) != 1:
+            raise ValueError(f"it gives one value and has {len(self.outputs)} outputs")
         #: the device on which it ran, a name; None: it had not been placed
         self.device = name_of_device(_text(content, "device")) if content.get("device") is not None else None
 

@@ -1,4 +1,4 @@
-"""Our own files: saved models with their training state, static graphs, compiled functions.
+"""Our own files: saved models with their training state, and texts of models.
 
 Their digests are right; what they contain is changed: members of the JSON inside, fields of the text, names, shapes and
 types of arrays.
@@ -11,6 +11,7 @@ import random
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from prototorch.engine.storage import container
 from tests.fuzz import text_interpreter
 from tests.fuzz.array_changes import changed_array
 from tests.fuzz.harness import FuzzFormat, RefusalError, sample
-from tests.fuzz.json_changes import changed
+from tests.fuzz.json_changes import changed, exchanged
 
-__all__ = ["COMPILED_FUNCTION", "SNAPSHOT", "STATIC_GRAPH", "TEXT"]
+__all__ = ["MAX_ELEMENTS", "SNAPSHOT", "TEXT", "changed_text", "generator"]
 
 MAX_ELEMENTS = 1e6  # of an input that is made for a file that asks for it
 _WORDS = (
@@ -53,27 +54,6 @@ def _save_model(path: str) -> None:
     model.save(path)
 
 
-def _save_graph(path: str) -> None:
-    x = pt.Input((3, 4), name="x")
-    weight = pt.Variable(pt.tensor(sample("w", (4, 2))), name="w")
-    y = pt.softmax((x @ weight).reshape(-1, 6) + 1.5, -1)
-    loss = (y * y).sum()
-    pt.Graph([x], [y, loss, *pt.gradients(loss, [x])]).save(path)
-
-
-def _save_function(path: str) -> None:
-    weight = pt.tensor(sample("w", (4, 2)))
-
-    @pt.compile
-    def function(x):
-        y = pt.softmax(x @ weight + 1.5, -1)
-        return {"y": y, "more": [y.sum(0), (y * y).mean(), 3]}
-
-    argument = pt.tensor(sample("x", (3, 4)))
-    function(argument)
-    function.save(path, argument)
-
-
 @cache
 def _contents(save: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
@@ -83,13 +63,21 @@ def _contents(save: Callable[[str], None]) -> tuple[dict[str, np.ndarray], dict[
         return {name: np.array(array) for name, array in read.arrays.items()}, dict(read.meta)
 
 
-def _generator(save: Callable[[str], None]) -> Callable[[random.Random], bytes]:
+Exchange = Callable[[Any, random.Random], None]
+
+
+def generator(*saves: Callable[[str], None], exchange: Exchange | None = None) -> Callable[[random.Random], bytes]:
+    """Files of which each is a change of one that a function writes to a path.
+
+    exchange: changes members of the JSON inside for others that fit.
+    """
+
     def generate(rng: random.Random) -> bytes:
-        arrays, meta = (dict(part) for part in _contents(save))
+        arrays, meta = (dict(part) for part in _contents(rng.choice(saves)))
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
             kind = rng.randrange(6)
             if kind < 4:
-                _change_meta(meta, rng)
+                _change_meta(meta, rng, exchange)
             elif arrays:
                 _change_arrays(arrays, rng)
         with tempfile.TemporaryDirectory() as folder:
@@ -100,16 +88,22 @@ def _generator(save: Callable[[str], None]) -> Callable[[random.Random], bytes]:
     return generate
 
 
-def _change_meta(meta: dict[str, Any], rng: random.Random) -> None:
+def _change_meta(meta: dict[str, Any], rng: random.Random, exchange: Exchange | None) -> None:
     large = [name for name in meta if name in ("training", "graph", "function", "model_text")]
-    name = rng.choice([*meta, *large * 4])
+    name = rng.choice(large if rng.random() < 0.9 else list(meta))
     value = meta[name]
     try:
         content = json.loads(value) if isinstance(value, str) else None
     except ValueError:
         content = None
     if isinstance(content, dict | list):
-        meta[name] = json.dumps(changed(content, rng, rng.choice((1, 1, 2))))
+        if exchange is not None and rng.random() < 0.6:
+            with suppress(KeyError, TypeError, IndexError, AttributeError, ValueError):  # of what is damaged already
+                exchange(content, rng)
+            meta[name] = json.dumps(content)
+            return
+        change = exchanged if rng.random() < 0.75 else changed
+        meta[name] = json.dumps(change(content, rng, rng.choice((1, 1, 2))))
     elif name == "model_text":
         meta[name] = changed_text(value, rng)
     elif rng.random() < 0.3:
@@ -151,26 +145,6 @@ def _run_model(model: pt.Model) -> Sequence[np.ndarray]:
     inputs = {node.name: sample(node.name, (2, *(n or 3 for n in node.shape)), node.dtype) for node in model.net.inputs}
     outputs = model.predict(inputs, verbose=0)
     return list(outputs.values()) if isinstance(outputs, dict) else outputs if isinstance(outputs, list) else [outputs]
-
-
-def _run_graph(graph: Any) -> Sequence[np.ndarray]:
-    shapes = [[2, *(n or 2 for n in one.input_node.shape)] for one in graph.inputs]
-    if any(np.prod(shape, dtype=float) > MAX_ELEMENTS for shape in shapes):
-        return []
-    arguments = [
-        sample(f"{k}", shape, str(one.input_node.dtype))
-        for k, (shape, one) in enumerate(zip(shapes, graph.inputs, strict=True))
-    ]
-    result = graph(*arguments)
-    return [np.asarray(one) for one in (result if isinstance(result, list | tuple) else [result])]
-
-
-def _run_function(function: Any) -> Sequence[np.ndarray]:
-    specs = function._specs(2 if function._is_batched else None)
-    if any(np.prod(spec.shape, dtype=float) > MAX_ELEMENTS for spec in specs):
-        return []
-    function(*(sample("x", spec.shape, spec.dtype) for spec in specs))
-    return []
 
 
 def _feed(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -259,14 +233,8 @@ def _text_reference(path: Path) -> Sequence[np.ndarray]:
 
 
 SNAPSHOT = FuzzFormat(
-    "snapshot", ".h5", _generator(_save_model), lambda path: pt.load_model(str(path)), _run_model, _snapshot_reference
+    "snapshot", ".h5", generator(_save_model), lambda path: pt.load_model(str(path)), _run_model, _snapshot_reference
 )
 TEXT = FuzzFormat(
     "model_text", ".proto", _generate_text, lambda path: pt.load_model(str(path)), _run_text, _text_reference
-)
-STATIC_GRAPH = FuzzFormat(
-    "static_graph", ".h5", _generator(_save_graph), lambda path: pt.Graph.load(str(path)), _run_graph
-)
-COMPILED_FUNCTION = FuzzFormat(
-    "compiled_function", ".h5", _generator(_save_function), lambda path: pt.load_compiled(str(path)), _run_function
 )

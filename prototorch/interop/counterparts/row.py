@@ -75,13 +75,15 @@ class WeightPair:
 
     ours: its name below our layer; "" for an array that only the other system has. theirs: its name below the other
     system's layer. transform: ``(layer, shape of our weight)`` gives what makes ours of theirs; None: the array as it
-    is. is_stored: whether a layer with a config of the other system has it; None: always.
+    is. is_stored: whether a layer with a config of the other system has it; None: always. is_state: whether it is a
+    state, which no optimizer changes.
     """
 
     ours: str
     theirs: str
     transform: Callable[[Any, tuple[int, ...]], Transform] | None = None
     is_stored: Callable[[Mapping[str, Any]], bool] | None = None
+    is_state: bool = False
 
     def layout(self, layer: Layer, shape: tuple[int, ...]) -> WeightLayout:
         """The layout for a layer's weight of this shape."""

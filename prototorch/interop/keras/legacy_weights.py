@@ -14,7 +14,8 @@ from prototorch.errors import ModelFileError
 from prototorch.interop.keras.config_json import ConfigLayer
 from prototorch.interop.keras.keras1_weights import converted_layer
 from prototorch.interop.keras.stored_arrays import stored_array, text_list
-from prototorch.interop.keras.weight_names import own_weight_names, renamed_weight
+from prototorch.interop.keras.weight_names import renamed_weight
+from prototorch.interop.keras.weight_order import check_layer_order, check_weight_order
 from prototorch.model.loading.weight_file import StoredArray, StoredLayer
 
 __all__ = ["NamedArrays", "read_legacy_layers", "read_numbered_layers"]
@@ -26,9 +27,12 @@ _HEADS = ("query", "key", "value", "attention_output")
 _TOP_LEVEL = "top_level_model_weights"
 
 
-def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[ConfigLayer], dims: str) -> NamedArrays:
+def read_legacy_layers(
+    layout: HDF5Layout, root: str, config_layers: Sequence[ConfigLayer], dims: str, version: int
+) -> NamedArrays:
     """The layers in a group of this layout ("" for the file's root). dims: "th" where Keras 1 wrote kernels in Theano's
-    order, "th flipped" with Theano's convolution, "tf" where it wrote TensorFlow's, "" for Keras 2 and 3."""
+    order, "th flipped" with Theano's convolution, "tf" where it wrote TensorFlow's, "" for Keras 2 and 3. version: of
+    Keras, its first number."""
     names = text_list(layout.attributes.get(root, {}), "layer_names", layout.path)
     if names is None:
         raise ModelFileError(f"{layout.path}: the group {root or '/'} has no attribute layer_names")
@@ -39,6 +43,7 @@ def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[Co
         raise ModelFileError(f"{layout.path}: layer_names lists a layer twice")
     layers: list[StoredLayer] = []
     arrays: dict[str, StoredArray] = {}
+    names_with_weights: list[str] = []
     if _TOP_LEVEL not in names and f"{root}/{_TOP_LEVEL}".lstrip("/") in layout.attributes:
         names = [*names, _TOP_LEVEL]
     for name in names:
@@ -54,23 +59,25 @@ def read_legacy_layers(layout: HDF5Layout, root: str, config_layers: Sequence[Co
         for path in paths:
             if path not in layout.datasets:
                 raise ModelFileError(f"{layout.path}: {group} lists the weight {path!r:.120}, which is not there")
-        for layer, weights in _split_layers(name, weight_names, kinds, name in inner).items():
+        weights_of_layers = _split_layers(name, weight_names, kinds, name in inner)
+        if name not in inner or version > 2:  # the versions before had other orders in a model in a model
+            owners = {
+                full: (one, weight) for one, weights in weights_of_layers.items() for weight, full in weights.items()
+            }
+            check_weight_order(f"{layout.path}: {group}", [owners[full] for full in weight_names], config_layers)
+        for layer, weights in weights_of_layers.items():
             in_file = {weight: stored_array(layout, f"{group}/{full}") for weight, full in weights.items()}
-            _check_order(f"{layout.path}: {group}", kinds[layer].kind if layer in kinds else "", list(weights))
             kind, of_layer = converted_layer(kinds[layer].kind if layer in kinds else "", in_file, dims)
             names_of_layer = []
             for weight, array in of_layer.items():
                 names_of_layer.append(_unused_name(f"{layer}/{weight}", arrays))
                 arrays[names_of_layer[-1]] = array
             layers.append(StoredLayer(layer, kind, tuple(names_of_layer)))
+        if weight_names and name != _TOP_LEVEL:
+            names_with_weights.append(name)
+    if config_layers and version > 1:
+        check_layer_order(f"{layout.path}: {root or '/'}", names_with_weights, config_layers)
     return layers, arrays
-
-
-def _check_order(where: str, kind: str, names: list[str]) -> None:
-    """Raise ModelFileError for weights in another order than the layer's, by which Keras tells which they are."""
-    expected = list(own_weight_names(kind, len(names)))
-    if names != expected and sorted(names) == sorted(expected):
-        raise ModelFileError(f"{where}: lists the weights {', '.join(names)[:80]}; {kind} has them in another order")
 
 
 def _unused_name(name: str, names: Mapping[str, object]) -> str:

@@ -24,9 +24,9 @@ from prototorch.interop.keras.weight_names import (
     own_weight_names,
     part_weight_names,
 )
-from prototorch.model.loading.weight_file import StoredArray, StoredLayer
+from prototorch.model.loading.weight_file import StoredArray, StoredLayer, WeightFile
 
-__all__ = ["VarsTree", "groups_of_layers", "parts_of_weight", "read_vars_tree"]
+__all__ = ["VarsTree", "check_groups", "groups_of_layers", "parts_of_weight", "read_vars_tree"]
 
 CONTAINERS = ("layers", "_layer_checkpoint_dependencies")
 _OPTIMIZERS = ("optimizer", "_optimizer")
@@ -164,6 +164,18 @@ def _weight_names(kind: str, part: str, count: int, config: ConfigLayer | None, 
 def groups_of_layers(config_layers: Sequence[ConfigLayer]) -> dict[str, str]:
     """The group of each layer of a config, by its path."""
     return {layer.path: key for key, layer in _keys_of_config(config_layers).items()}
+
+
+def check_groups(file: WeightFile, config_layers: Sequence[ConfigLayer]) -> None:
+    """Raise ModelFileError where the weights of a layer of the config are in another group than Keras reads them from:
+    they have the layer's name, and may be those of another model."""
+    groups = groups_of_layers(config_layers)
+    for layer in file.layers:
+        group = groups.get(layer.name)
+        if layer.weights and group is not None and _container_key(layer.group) != group:
+            raise ModelFileError(
+                f"{file.path}: the weights of {layer.name!r:.80} are in {layer.group[:80]}; Keras reads {group[:80]}"
+            )
 
 
 def _keys_of_config(config_layers: Sequence[ConfigLayer]) -> dict[str, ConfigLayer]:

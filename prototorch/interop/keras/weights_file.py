@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -92,7 +93,8 @@ def _open_layout(layout: HDF5Layout, config: Mapping[str, Any] | None) -> Weight
             metadata[name] = value
     major = metadata.get("keras_version", "1").split(".")[0]
     dims = _keras1_dims(layout, group, layers_of_config, metadata) if major == "1" else ""
-    layers, arrays = read_legacy_layers(layout, group, layers_of_config, dims)
+    version = int(major) if re.fullmatch("[0-9]{1,3}", major) else 1
+    layers, arrays = read_legacy_layers(layout, group, layers_of_config, dims, version)
     groups = groups_of_layers(layers_of_config)
     layers = [replace(layer, group=groups.get(layer.name, "")) for layer in layers]
     skipped = {}

@@ -47,6 +47,9 @@ def _read_projections(site: KerasLayerImport) -> Values:
         raise NotImportableError("attention_axes and use_gate have no counterpart")
     if site.config.get("sliding_window") is not None:
         raise NotImportableError("sliding_window has no counterpart")
+    for name, value in site.config.items():
+        if name.endswith("_initializer") and value is None:
+            raise NotImportableError(f"{name}=None, of which Keras makes no projection")
     cls = site.layer_class
     fields = site.fields(cls)
     names = ("query", "value", "key", "query_mask", "value_mask", "key_mask", "attention_mask")
@@ -75,6 +78,7 @@ def _projection_row(layer: type[Layer], attribute: str, name_in_files: str = "")
         call_fields=_CALL_FIELDS,
         call=_call_on_query,
         call_arguments=("query", "value", "key", "attention_mask", "return_attention_scores"),
+        positional_arguments=7,
         read=_read_projections,
         left_out=("attention_axes", "use_gate", "sliding_window", "query_shape", "value_shape", "key_shape"),
     )

@@ -55,7 +55,11 @@ ROWS = CounterpartRows(
                 "BatchNormalizationV2": "BatchNormalization",
                 "SyncBatchNormalization": "BatchNormalization",
             },
-            weights=(*_AFFINE, *same_weights("moving_mean", "moving_variance")),
+            weights=(
+                *_AFFINE,
+                WeightPair("moving_mean", "moving_mean", is_state=True),
+                WeightPair("moving_variance", "moving_variance", is_state=True),
+            ),
             read=_read_norm,
             left_out=_READ_HERE,
             passes_order=True,

@@ -81,7 +81,7 @@ ROWS = CounterpartRows(
         ),
         KerasRow(
             layers=(layers.Normalization,),
-            weights=(WeightPair("", "mean"), WeightPair("", "variance"), WeightPair("", "count")),
+            weights=tuple(WeightPair("", name, is_state=True) for name in ("mean", "variance", "count")),
             write=_write_normalization,
             read=_read_normalization,
             left_out=("axis", "mean", "variance"),

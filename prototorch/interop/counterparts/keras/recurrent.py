@@ -136,6 +136,7 @@ def _recurrent(layer: type[Layer], **facts: Any) -> KerasRow:
         parts={"cell": ""},
         keeps_constraints=True,
         call=_call_with_states,
+        positional_arguments=2,
         read=_read_recurrent,
         left_out=_LEFT_OUT,
         **facts,
@@ -158,6 +159,7 @@ ROWS = CounterpartRows(
             ),
             parts={"cell": ""},
             call=_call_with_states,
+            positional_arguments=2,
             read=_read_conv_lstm,
             left_out=_LEFT_OUT,
         ),
@@ -167,6 +169,7 @@ ROWS = CounterpartRows(
             layouts=_bidirectional_layouts,
             parts={"forward_layer": "forward_layer/", "backward_layer": "backward_layer/", "cell": ""},
             call=_call_with_states,
+            positional_arguments=2,
             read=_read_bidirectional,
         ),
         KerasRow(

@@ -49,7 +49,8 @@ class KerasRow(Counterpart):
     names. keeps_constraints: whether the axes of the weights that constraints speak of are ours. write: ``(layer,
     config)`` changes the arguments that have another form there. instead: ``(layer)`` gives the layer of ours that is
     written for it. call: ``(layer, inputs)`` gives positional and named arguments of the call; None: one input, or a
-    list. call_arguments: names of further arguments of the call.
+    list. call_arguments: names of further arguments of the call. positional_arguments: how many arguments of the call
+    may stand without a name, but for `training` and masks.
 
     Reading:
     read: ``(site)`` adds our layers for a call and gives their outputs; None: as follows from our class.
@@ -80,6 +81,7 @@ class KerasRow(Counterpart):
     write: Callable[[Any, dict[str, Any]], None] | None = None
     instead: Callable[[Any], Layer] | None = None
     call_arguments: tuple[str, ...] = ()
+    positional_arguments: int = 1
     call: Callable[[Any, list[Any]], tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None
     read: Callable[[Any], tuple[Any, ...]] | None = None
     left_out: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ def check_class(declaration: Mapping[str, Any], takes_other_modules: bool = Fals
     kind, module = str(declaration.get("class_name")), declaration.get("module", "")
     registered_name = declaration.get("registered_name")
     is_known = module == "" or is_keras_module(str(module)) or (takes_other_modules and module)
-    if not registered_name and not is_known:
+    if not is_known:
         raise NotImportableError(f"is {kind:.60} of the module {module!r:.60}, which is none of Keras'")
     if registered_name and is_keras_module(str(module)) and registered_name != kind:
         raise NotImportableError(f"is a class of Keras and has the registered_name {registered_name!r:.60}")
@@ -113,10 +113,13 @@ def check_model_call(names: Iterable[str]) -> None:
 def check_call(args: Iterable[Any], names: Iterable[str], kind: str) -> None:
     """Raise NotImportableError for a call of a layer that Keras' class does not take: positional arguments other than
     values, or named ones that it does not have."""
+    args, row = list(args), row_of_name(kind)
     for value in _items(args):
         if isinstance(value, str | int | float | dict):
             raise NotImportableError(f"is called on {value!r:.60}, which is no value of a layer")
-    row = row_of_name(kind)
+    max_count = row.positional_arguments if row is not None else 1
+    if sum(value is not None for value in args) > max_count:
+        raise NotImportableError(f"is called with {len(args)} positional arguments; {kind} of Keras takes {max_count}")
     known_names = {*_CALL_ARGUMENTS, *MASK_ARGUMENTS, *(row.call_arguments if row is not None else ())}
     known_names |= set(row.call_fields) if row is not None else set()
     unknown = set(names) - known_names

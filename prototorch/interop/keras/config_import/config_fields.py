@@ -18,6 +18,7 @@ from prototorch.layers.base import Layer
 from prototorch.regularizers import Regularizer
 from prototorch.schema.block import Block
 from prototorch.schema.neutral_arguments import neutral_arguments
+from prototorch.schema.types import Optional
 
 __all__ = [
     "IGNORED_ARGUMENTS",
@@ -184,8 +185,10 @@ def our_fields(
                 fields[name] = member
         elif key.endswith("activation"):
             fields[name] = activation_layer(value)
-        elif value is None and specs[name].default is not None:
+        elif value is None and isinstance(specs[name].type, Optional):
             continue
+        elif value is None:
+            raise NotImportableError(f"{key}=None is no value of this argument")
         else:
             fields[name] = shortest_decimal(value)
     return fields

@@ -30,7 +30,8 @@ from prototorch.interop.keras.config_import.layer_import import NO_SUCH_LAYER, i
 from prototorch.interop.keras.config_import.mask_use import mask_calls
 from prototorch.interop.keras.config_import.operation_import import import_operation, is_operation
 from prototorch.interop.keras.config_import.site import KerasLayerImport
-from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, parse_config
+from prototorch.interop.keras.config_json import MAX_CONFIG_BYTES, iter_config_layers, parse_config
+from prototorch.interop.keras.vars_tree import check_groups
 from prototorch.model.loading.read.read_file import read_weights
 from prototorch.model.loading.read.source import ReadWeights
 from prototorch.model.loading.weight_file import WeightFile
@@ -67,6 +68,8 @@ def import_config(config: Mapping[str, Any], file: WeightFile | None, where: str
     graph = read_graph(config, where)
     builder, outputs = _build(graph, file, where)
     net = builder.net(outputs)
+    if file is not None:
+        check_groups(file, list(iter_config_layers(config, where)))
     sections, notes = compile_section(config, file, net)
     return ImportedModel(
         net,
