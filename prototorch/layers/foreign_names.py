@@ -7,7 +7,7 @@ _NET = "A net is the list of its layers, without a block around them."
 _DATA = "Data are declared in fit { data { source: ... } }."
 _LOSS = "A loss is declared in compile {{ loss: ... }}; as a layer with a scalar output there is {}."
 _METRIC = "Metrics are declared in compile { metrics: [...] }; as a layer with a scalar output there is ClassAccuracy."
-_RESIDUAL = "Write Add { branch { ... }  branch { } }: an empty branch is the identity."
+_RESIDUAL = "Write residual { ... }: the sum of what it reads and what the layers in it make of that."
 _MERGE = "Merging layers are Add, Subtract, Multiply, Average, Maximum, Minimum, Concatenate and Dot."
 _SPLIT = 'Several layers may read one: name it with bottom: "...".'
 

@@ -1,15 +1,17 @@
-"""Where a name alone, and ``x = ...``, may stand: a name is a layer or a block without fields only where layers stand,
-and only there an output has a name; anywhere else it is a field without a value, or one with ``=`` for ``:``."""
+"""Where a name alone, ``x = ...``, ``... -> (x, y)`` and ``input "x"`` may stand: only where layers stand. There a
+name is a layer or a block without fields, and an output has a name; anywhere else it is a field without a value, or one
+with ``=`` for ``:``, or with a string behind a missing ``:``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from prototorch.text.call_schema import schema_at
 from prototorch.text.diagnostics import Report
 from prototorch.text.lexer import EQUALS_SIGN
-from prototorch.text.name_resolution import TOP_LEVEL_FIELDS
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, TOP_LEVEL_FIELDS
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     Body,
@@ -31,15 +33,28 @@ _INPUTS = ("input", "Input")  # what a bare name of is followed by its own, in a
 _BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
 
 
-def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand: bool = True) -> tuple[Any, ...]:
+def refuse_bare_names(
+    statements: tuple[Any, ...], report: Report, layers_stand: bool | None = True, bodies: Collection[str] = ()
+) -> tuple[Any, ...]:
     """The statements of a text, or of a body; a bare name that is none of a layer is reported, and becomes a field
-    without a value."""
+    without a value.
+
+    layers_stand: whether they are layers; None in the braces of what may be a block's use, where both may stand: what
+    is used decides. bodies: names of fields that hold layers in braces.
+    """
+    if layers_stand is None:
+        return _check_all(statements, report, None)
     new_statements: list[Any] = []
     explained_line = 0  # the line of the last mistake: what follows on it belongs to it
     for number, s in enumerate(statements):
-        output = s.output if isinstance(s, Field) else None
-        if output is not None and (not layers_stand or output.text in TOP_LEVEL_FIELDS):
-            s = _read_as_field(s, output, report)
+        if isinstance(s, Field) and s.outputs:
+            s = _check_outputs(s, report, layers_stand)
+        following = statements[number + 1] if number + 1 < len(statements) else None
+        if layers_stand and following is not None and _names_several(s, following):
+            names = ", ".join((s.name, following.outputs[0].text))
+            report.add(f"Several outputs are named behind the layer: {following.name}(...) -> ({names}).", s.name_span)
+            new_statements.append(Field("", InvalidValue(s.span), s.span, s.span))
+            continue
         is_bare = isinstance(s, Field) and isinstance(s.value, CallBody) and s.value.is_bare
         behind = statements[number + 1 : number + 2]
         if is_bare and (not layers_stand or _has_fields_behind(s, behind) or _has_name_behind(s, behind)):
@@ -48,10 +63,45 @@ def refuse_bare_names(statements: tuple[Any, ...], report: Report, layers_stand:
                 report.add(message, s.name_span)
                 explained_line = s.span.line
             new_statements.append(Field("", InvalidValue(s.span), s.span, s.span))
+        elif isinstance(s, Field) and s.name in bodies:
+            new_statements.append(s)
         else:
             new_statements.append(_check_statement(s, report, layers_stand))
     same = all(new is old for new, old in zip(new_statements, statements, strict=True))
     return statements if same else tuple(new_statements)
+
+
+def _check_all(statements: tuple[Any, ...], report: Report, layers_stand: bool | None) -> tuple[Any, ...]:
+    new_statements = tuple(_check_statement(s, report, layers_stand) for s in statements)
+    same = all(new is old for new, old in zip(new_statements, statements, strict=True))
+    return statements if same else new_statements
+
+
+def _names_several(s: Any, following: Any) -> bool:
+    """Whether two statements are ``x, y = Layer(...)``."""
+    if not isinstance(s, Field) or not isinstance(s.value, CallBody) or not s.value.is_bare or s.outputs:
+        return False
+    if not isinstance(following, Field) or not following.outputs or s.span is None or following.span is None:
+        return False
+    between = s.span.source.text[s.span.end : following.span.start]
+    first = following.outputs[0].span
+    return first is not None and first.start == following.span.start and between.strip(" \t") == ","
+
+
+def _check_outputs(s: Field, report: Report, layers_stand: bool) -> Field:
+    """Report names of outputs where there are none; the statement without them."""
+    fields = [word for word in s.outputs if word.text in TOP_LEVEL_FIELDS]
+    if layers_stand and not fields:
+        return s
+    first = s.outputs[0]
+    if first.span is None or s.name_span is None or first.span.start < s.name_span.start:
+        return _read_as_field(s, first, report)
+    if layers_stand:
+        message = f"{fields[0].text!r} is a field of the text, and no name of an output."
+        report.add(message, fields[0].span)
+    else:
+        report.add("Only outputs of the net's layers and blocks are named by '->'.", first.span)
+    return replace(s, outputs=())
 
 
 def _read_as_field(s: Field, output: Word, report: Report) -> Field:
@@ -96,16 +146,23 @@ def _has_fields_behind(s: Field, rest: Sequence[Any]) -> bool:
 
 def _has_name_behind(s: Field, rest: Sequence[Any]) -> bool:
     """Whether an input and the name that follows on its line are ``input image { ... }``."""
-    return s.name in _INPUTS and any(isinstance(f, Field) and _is_on_line_of(s.span, f.span) for f in rest)
+    return (
+        s.name in _INPUTS
+        and not s.outputs
+        and any(isinstance(f, Field) and _is_on_line_of(s.span, f.span) for f in rest)
+    )
 
 
 def _is_on_line_of(first: Span | None, second: Span | None) -> bool:
     return first is not None and second is not None and first.line == second.line
 
 
-def _check_statement(s: Any, report: Report, layers_stand: bool) -> Any:
+def _check_statement(s: Any, report: Report, layers_stand: bool | None) -> Any:
     if isinstance(s, Field):
-        stand = isinstance(s.value, Body) and s.name in _BODIES_OF_LAYERS
+        stand: bool | None = isinstance(s.value, Body) and s.name in _BODIES_OF_LAYERS
+        if not stand and layers_stand is not False and isinstance(s.value, Body | CallBody | TypedBlock):
+            is_block = layers_stand is None if isinstance(s.value, TypedBlock) else _may_be_block(s.name)
+            stand = None if is_block else False
         value = _check_value(s.value, report, stand)
         return s if value is s.value else replace(s, value=value)
     if isinstance(s, Param | Let):
@@ -122,15 +179,20 @@ def _check_statement(s: Any, report: Report, layers_stand: bool) -> Any:
     return s
 
 
-def _check_value(value: Any, report: Report, layers_stand: bool) -> Any:
+def _may_be_block(name: str) -> bool:
+    return name not in TOP_LEVEL_BLOCKS and schema_at((name,)) is None
+
+
+def _check_value(value: Any, report: Report, layers_stand: bool | None) -> Any:
     if isinstance(value, Body):
         return _check_body(value, report, layers_stand)
     if isinstance(value, TypedBlock):
-        body = _check_value(value.body, report, False)
+        body = _check_value(value.body, report, None if layers_stand is None and _may_be_block(value.word) else False)
         return value if body is value.body else replace(value, body=body)
     if isinstance(value, CallBody):
-        arguments = tuple(_replace_value(a, _check_value(a.value, report, False)) for a in value.arguments)
-        body = _check_body(value.body, report, False) if value.body is not None else None
+        values = [_check_value(a.value, report, None if layers_stand is None else False) for a in value.arguments]
+        arguments = tuple(_replace_value(a, new) for a, new in zip(value.arguments, values, strict=True))
+        body = _check_body(value.body, report, layers_stand) if value.body is not None else None
         same = body is value.body and all(a is b for a, b in zip(arguments, value.arguments, strict=True))
         return value if same else replace(value, arguments=arguments, body=body)
     if isinstance(value, ListValue):
@@ -144,6 +206,6 @@ def _replace_value(argument: Any, value: Any) -> Any:
     return argument if value is argument.value else replace(argument, value=value)
 
 
-def _check_body(body: Body, report: Report, layers_stand: bool) -> Body:
+def _check_body(body: Body, report: Report, layers_stand: bool | None) -> Body:
     statements = refuse_bare_names(body.statements, report, layers_stand)
     return body if statements is body.statements else replace(body, statements=statements)

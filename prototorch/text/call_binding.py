@@ -7,11 +7,11 @@ activation: relu }``. What comes after this step (expansion, checks, saved model
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from prototorch.text import expressions as ex
-from prototorch.text.call_schema import CallSchema
+from prototorch.text.call_schema import CallSchema, schema_at
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     BlockDef,
@@ -53,8 +53,20 @@ class CallBinder(ABC):
         """Where ``=`` gives an output this name below the word; None where it does not."""
 
     @abstractmethod
+    def is_complete(self) -> bool:
+        """Whether all of the text could be read, so that what is not defined is a mistake where it is named."""
+
+    @abstractmethod
+    def explain_outer_output(self, word: CallWord) -> str:
+        """What to write for an output outside of the block that the word stands in; "" where there is none."""
+
+    @abstractmethod
     def output_value(self, word: str, span: Span | None) -> Value:
         """The string that names that output in ``bottom``."""
+
+    @abstractmethod
+    def is_block(self, name: str) -> bool:
+        """Whether a block of that name may be used here."""
 
     @abstractmethod
     def report_call(self, message: str, span: Span | None, is_provisional: bool = False) -> None:
@@ -73,23 +85,39 @@ class CallBinder(ABC):
         fields = [self._bind_field(schema, a) for a in named_arguments]
         return self._make_body(self._bottom(inputs, is_complete or not schema.is_merging), fields, call, is_complete)
 
-    def bind_block(self, block: BlockDef, call: CallBody) -> Body:
-        """The body of a use of a block."""
-        names = tuple(a.name for a in block.arguments)
+    def bind_block(self, block: BlockDef, call: CallBody, input_count: int | None, layers: Collection[str]) -> Body:
+        """The body of a use of a block. input_count: the number of inputs that it declares; None where it declares
+        none, and reads one. layers: its arguments that are layers."""
+        names = tuple(a.name for a in block.arguments) if input_count is None else ()
         inputs: list[CallArgument] = []
         arguments = call.arguments
-        while arguments and self._is_input(arguments[0], None, ""):
+        while arguments and self._is_input(arguments[0], None, "", input_count is not None):
             inputs.append(arguments[0])
             arguments = arguments[1:]
-        if len(inputs) > 1:
+        if len(inputs) > 1 and input_count is None:
             self.report_call(f"The block {block.name} reads one input.", inputs[1].span)
-        named_arguments, is_complete = self._name_arguments(f"The block {block.name}", names, arguments, call, False)
-        words = {a.name for a in block.arguments if a.default is None or isinstance(a.default, Word)}
-        fields = [
-            Field(a.name or "", self._bind_value(a.value, None, a.name or "", a.name in words), a.span, a.name_span)
-            for a in named_arguments
-        ]
-        return self._make_body(self._bottom(inputs[:1]), fields, call, is_complete)
+            del inputs[1:]
+        what = f"The block {block.name}"
+        named_arguments, is_complete = self._name_arguments(what, names, arguments, call, input_count is not None)
+        words = {a.name for a in block.arguments if not isinstance(a.default, Scalar | ListValue | Expression)}
+        fields = []
+        for a in named_arguments:
+            name = a.name or ""
+            if name == "bottom" and all(argument.name != "bottom" for argument in block.arguments):
+                value = self._bind_inputs(a.value)
+            elif name in layers and isinstance(a.value, TypedBlock):
+                value = self._bind_layer(a.value)
+            else:
+                value = self._bind_value(a.value, None, name, name in words)
+            fields.append(Field(name, value, a.span, a.name_span))
+        return self._make_body(self._bottom(inputs, is_complete or input_count is None), fields, call, is_complete)
+
+    def _bind_layer(self, value: TypedBlock) -> TypedBlock:
+        """``Name(...)`` as an argument that is a layer; the use of a block is expanded where it stands."""
+        if not isinstance(value.body, CallBody) or self.is_block(value.word):
+            return value
+        body = self.bind_class(value.word, value.body, schema_at((value.word,)), value.word_span)
+        return TypedBlock(value.word, body, value.span, value.word_span)
 
     def _bind_unknown(self, name: str, call: CallBody, span: Span | None) -> Body:
         positional = [a for a in call.arguments if a.name is None]
@@ -155,9 +183,11 @@ class CallBinder(ABC):
 
     def _report_surplus(self, what: str, names: Sequence[str], a: CallArgument, is_merging: bool) -> None:
         if is_merging:
-            message = f"{what} reads outputs and takes no field by position: {what}(a, b, field: value)."
+            call = what.removeprefix("The block ")
+            reader = what if call == what else f"the block {call}"
+            message = f"{what} reads outputs and takes no field by position: {call}(a, b, field: value)."
             if isinstance(a.value, CallWord):
-                message = f"There is no output named {a.value.text!r} before it, to be an input of {what}."
+                message = f"There is no output named {a.value.text!r} before it, to be an input of {reader}."
         elif names:
             message = (
                 f"{what} takes {len(names)} values by position ({', '.join(names)}); the others are given by name."
@@ -178,13 +208,13 @@ class CallBinder(ABC):
         """The leading arguments that are inputs, and the rest."""
         inputs: list[CallArgument] = []
         first = schema.positional[0] if schema.positional else ""
-        while arguments and self._is_input(arguments[0], schema, first):
+        while arguments and self._is_input(arguments[0], schema, first, schema.is_merging):
             inputs.append(arguments[0])
             arguments = arguments[1:]
         return inputs, arguments
 
-    def _is_input(self, a: CallArgument, schema: CallSchema | None, first: str) -> bool:
-        """Whether an argument by position names an output."""
+    def _is_input(self, a: CallArgument, schema: CallSchema | None, first: str, is_merging: bool) -> bool:
+        """Whether an argument by position names an output. is_merging: whether all of them do."""
         if a.name is not None:
             return False
         if isinstance(a.value, CallWord):
@@ -196,24 +226,27 @@ class CallBinder(ABC):
                 self._report_ambiguous(a.value, [output, *others])
                 return False
             return True
-        if schema is None or not isinstance(a.value, Scalar | Expression):
+        if not isinstance(a.value, Scalar | Expression):
             return False
         if isinstance(a.value, Expression):
-            return schema.is_merging
-        is_name = isinstance(a.value.value, str) and (
-            schema.is_merging or self.describe_output(a.value.value) is not None
-        )
-        return is_name and (schema.is_merging or not schema.takes_strings(first))
+            return is_merging
+        if is_merging or schema is None or not isinstance(a.value.value, str):
+            return is_merging and isinstance(a.value.value, str)
+        return self.describe_output(a.value.value) is not None and not schema.takes_strings(first)
 
     def _reads_below(self, word: CallWord, schema: CallSchema | None, first: str) -> bool:
         """Whether a word that has no other meaning names an output below it, which is reported."""
-        below = self.output_to_come(word) if not self._meanings(word.text, schema, first) else None
+        if self._meanings(word.text, schema, first):
+            return False
+        below = self.output_to_come(word)
+        message = self.explain_outer_output(word)
         if below is not None:
             message = (
                 f"{word.text!r} is defined below (line {below.line}); a layer reads only what is defined above it."
             )
+        if message:
             self.report_call(message, word.span)
-        return below is not None
+        return bool(message) or not self.is_complete()
 
     def _bottom(self, inputs: Sequence[CallArgument], is_complete: bool = True) -> list[Field]:
         if not is_complete:

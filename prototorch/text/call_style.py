@@ -122,19 +122,18 @@ class _Styler:
     def name_output(self, s: Field, body: Body, context: _Context) -> tuple[Field, Body]:
         """A layer with its ``top`` written before it, and its body without it."""
         tops = [f for f in body.fields if f.name == "top"]
-        if context.owner is not None or s.output is not None or len(tops) != 1 or tops[0].trivia is not None:
+        if context.owner is not None or s.outputs or len(tops) != 1 or tops[0].trivia is not None:
             return s, body
         name = tops[0].value.value if isinstance(tops[0].value, Scalar) else None
         is_layer = s.name not in (*self.blocks, *TOP_LEVEL_BLOCKS) and schema_at((s.name,)) is not None
         if not is_layer or not isinstance(name, str) or not is_name(name) or name in TOP_LEVEL_FIELDS:
             return s, body
         rest = replace(body, statements=tuple(f for f in body.statements if f is not tops[0]))
-        return replace(s, value=rest, output=Word(name)), rest
+        return replace(s, value=rest, outputs=(Word(name),)), rest
 
     def note_outputs(self, s: Field, body: Body, context: _Context) -> None:
         if context.owner is None:
-            if s.output is not None:
-                context.outputs[s.output.text] = None
+            context.outputs.update(dict.fromkeys(word.text for word in s.outputs))
             if s.label is not None:
                 context.outputs.update(dict.fromkeys(string_values(s.label)))
             for f in body.fields:

@@ -12,7 +12,9 @@ from typing import Any
 
 from prototorch.errors import did_you_mean
 from prototorch.text import limits
-from prototorch.text.arguments import bind_arguments, check_arguments
+from prototorch.text.arguments import add_fields, check_arguments, layer_arguments
+from prototorch.text.block_expansion import BlockExpander
+from prototorch.text.block_values import LayersValue
 from prototorch.text.call_expansion import CallInScope
 from prototorch.text.diagnostics import Report
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
@@ -20,12 +22,11 @@ from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeError, IncludeFiles
 from prototorch.text.labels import bind_label
 from prototorch.text.loop_targets import bind_target
-from prototorch.text.name_resolution import RESERVED_NAMES, TOP_LEVEL_BLOCKS, is_string_literal, string_values
-from prototorch.text.operands import EvaluationError, ScopedString, render_value
-from prototorch.text.output_names import NO_OUTPUT, add_top, check_output_name, name_block_output, output_spans
+from prototorch.text.name_resolution import RESERVED_NAMES, TOP_LEVEL_BLOCKS, string_values
+from prototorch.text.operands import BareWord, EvaluationError, render_value
+from prototorch.text.output_names import NO_OUTPUT, check_output_names, forget_outputs, output_spans, with_output_value
 from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
-    Argument,
     Assert,
     BlockDef,
     Body,
@@ -43,7 +44,6 @@ from prototorch.text.syntax_tree import (
     TypedBlock,
     Value,
 )
-from prototorch.text.value_binding import ValueBinder
 from prototorch.text.weight_references import expand_weight_references
 
 
@@ -71,18 +71,23 @@ def expand(
     return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
 
 
-class _Expander(ValueBinder):
+class _Expander(BlockExpander):
     """Expands statements in their scopes. Methods that return None or an `InvalidValue` have reported an error."""
 
     # ------------------------------------------------------------------ documents
 
     def run(self, document: Document) -> list[Field]:
+        self.complete = document.complete
         self.blocks_to_come = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
         self.output_spans = output_spans(document.statements)
+        scope = Scope(top=True)
         try:
-            fields = self.expand_statements(document.statements, self.global_names, Scope(top=True))
+            fields = self.expand_statements(document.statements, self.global_names, scope)
         except ExpansionAborted:
             return []
+        if scope.bottom and scope.last and not any(f.name == "output" for f in fields):
+            # the last block's output is that of none of its last layer
+            fields.append(Field("output", self.name_resolver.resolve_strings(scope.bottom[0], "")))
         for name in self.caller_params:
             if name in self.lets:
                 self.report.add(f"{name!r} is computed by 'let' and cannot be set.", self.lets[name].name_span)
@@ -122,42 +127,75 @@ class _Expander(ValueBinder):
     # ------------------------------------------------------------------ statements
 
     def expand_field(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> None:
+        if scope.kind == NET and statement.name in ("input", "output"):
+            if self.wire(statement, names, scope):
+                return
+            statement = with_output_value(statement)
         if statement.label is not None:
             statement = bind_label(self, statement, scope)
-        if isinstance(statement.value, CallBody):
-            statement = CallInScope(self, names, scope).bind_statement(statement)
-        output = None if statement.output is None else check_output_name(self, statement.output, scope)
+        if isinstance(statement.value, Body | CallBody):
+            rest = self.expand_braces(statement, names, scope, fields)
+            if rest is None:
+                return
+            statement = rest
         value = statement.value
-        if isinstance(value, Body):
-            block = self.blocks.get(statement.name)
-            if block is not None and block[0] < scope.visible:
-                new_fields = self.expand_block_use(statement, block, names, scope)
-                if output is not None:
-                    name_block_output(self, output, new_fields, scope)
-                fields.extend(new_fields)
-                return
-            if block is not None or (statement.name in self.blocks_to_come and scope.kind == NET):
-                self.report_early_use(statement, block, scope)
-                return
-            if scope.kind == NET and statement.name not in TOP_LEVEL_BLOCKS:
-                if output is not None:
-                    statement = add_top(self, statement, output, scope)
-                fields.append(self.expand_layer(statement, names, scope))
-                return
-            if scope.kind == LAYER and statement.name == "branch":
-                inner = Scope(NET, scope.prefix, scope.visible, scope.chain)
-                fields.append(self.replace_value(statement, self.expand_body(value, names, inner), scope))
-                return
-        if output is not None:
-            self.report_skipped(NO_OUTPUT, output.span, scope)
-            statement = replace(statement, output=None)
+        if statement.outputs:
+            self.report_skipped(NO_OUTPUT, statement.outputs[0].span, scope)
+            statement = replace(statement, outputs=())
         scoped = scope.kind == LAYER and statement.name in ("top", "bottom")
         inside = scope
         kind = type(value.items[0] if type(value) is ListValue and value.items else value)
         if kind is TypedBlock or kind is Body:
             inside = replace(scope, owner=(*scope.owner, statement.name))
         new = self.replace_value(statement, self.expand_value(value, names, inside, scoped), scope)
-        fields.append(self.note_top_level(new) if scope.kind == NET and not scope.prefix else new)
+        fields.append(self.note_top_level(new, scope) if scope.kind == NET else new)
+
+    def expand_braces(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> Field | None:
+        """The layers of a block's use, a layer, a branch; any other field with braces, or a call, is returned."""
+        value = self.layer_value(statement, names, scope)
+        if isinstance(value, InvalidValue):
+            self.complete = False
+            forget_outputs(self, statement.outputs, scope)
+            return None
+        block = self.visible_block(statement, scope) if value is None else None
+        if isinstance(value, BareWord | TypedBlock):
+            word, block = self.named_block(statement, value, scope)
+            if not word:
+                return None
+            statement = replace(statement, name=word)
+        if isinstance(statement.value, CallBody):
+            definition = value.definition if isinstance(value, LayersValue) else block[1] if block else None
+            statement = CallInScope(self, names, scope).bind_statement(statement, definition)
+        if statement.outputs:
+            statement = replace(statement, outputs=check_output_names(self, statement.outputs, scope))
+        if isinstance(value, TypedBlock):
+            statement = add_fields(statement, value)
+        if isinstance(value, LayersValue):
+            fields.extend(self.expand_layers_value(statement, value, names, scope))
+        elif block is not None:
+            fields.extend(self.expand_block_use(statement, block, names, scope))
+        elif statement.name in self.blocks or (statement.name in self.blocks_to_come and scope.kind == NET):
+            self.report_early_use(statement, self.blocks.get(statement.name), scope)
+        elif scope.kind == NET and self.is_output(statement, scope):
+            forget_outputs(self, statement.outputs, scope)
+        elif scope.kind == NET and statement.name not in TOP_LEVEL_BLOCKS:
+            fields.append(self.expand_layer(self.check_layer(statement, scope), names, scope))
+        elif scope.kind == LAYER and statement.name == "branch":
+            fields.append(self.replace_value(statement, self.expand_branch(statement, names, scope), scope))
+        else:
+            return statement
+        return None
+
+    def expand_branch(self, statement: Field, names: Names, scope: Scope) -> Body:
+        """The layers of a branch, which are a part of the net."""
+        inner = replace(scope, kind=NET, bottom=[], last=[], owner=())
+        body = self.expand_body(statement.value, names, inner)
+        if inner.bottom and inner.last:
+            message = (
+                "A branch gives what its last layer gives, and here is another output: write y = ... above, and read y."
+            )
+            self.report_skipped(message, statement.name_span, scope)
+        return body
 
     @staticmethod
     def replace_value(statement: Field, value: Value, scope: Scope) -> Field:
@@ -165,12 +203,14 @@ class _Expander(ValueBinder):
             return statement
         return Field(statement.name, value, statement.span, statement.name_span, statement.trivia, scope.chain)
 
-    def note_top_level(self, expanded: Field) -> Field:
+    def note_top_level(self, expanded: Field, scope: Scope) -> Field:
         """Record the names of inputs; an output may name the use of a block."""
         if expanded.name in ("input", "Input") and isinstance(expanded.value, Body):
-            names = [n for f in expanded.value.fields if f.name == "name" for n in string_values(f.value)]
-            self.name_resolver.defined.update(dict.fromkeys(names or ["input"], expanded.name_span))
-        if expanded.name == "output":
+            names = [n for f in expanded.value.fields if f.name == "name" for n in string_values(f.value)] or ["input"]
+            self.inputs.extend(names)
+            if not scope.prefix:
+                self.name_resolver.defined.update(dict.fromkeys(names, expanded.name_span))
+        if expanded.name == "output" and not scope.prefix:
             return replace(expanded, value=self.name_resolver.resolve_strings(expanded.value, ""))
         return expanded
 
@@ -183,12 +223,17 @@ class _Expander(ValueBinder):
         name_field = next((s for s in body.statements if isinstance(s, Field) and s.name == "name"), None)
         automatic = self.name_resolver.automatic_name(statement.name, scope.prefix) if name_field is None else ""
         inside = replace(scope, kind=LAYER, top=False, bottom=[], last=[], owner=(statement.name,))
+        if any(not isinstance(s, Field) or s.name == "branch" for s in body.statements):
+            inside.start = self.layer_inputs(body, names, scope)[:1]
         expanded = expand_weight_references(self, statement.name, self.expand_body(body, names, inside), inside)
         fields, output = self.name_resolver.resolve_layer(
             expanded.fields, automatic, statement, scope.prefix, scope.bottom
         )
         if output is not None:
             scope.last[:] = [output]
+        if scope.settings is not None:
+            full = next((n for f in fields if f.name == "name" for n in string_values(f.value)), "")
+            fields = scope.settings.apply(fields, full, statement.name_span)
         new_body = Body(fields, body.span)
         return Field(statement.name, new_body, statement.span, statement.name_span, statement.trivia, scope.chain)
 
@@ -196,7 +241,7 @@ class _Expander(ValueBinder):
         if not scope.top:
             self.report_skipped("A block is defined at the top level of a file.", statement.name_span, scope)
             return
-        if statement.name in self.blocks:
+        if statement.name in self.blocks and self.blocks[statement.name][0] >= 0:
             first = self.blocks[statement.name][1].span
             message = f"The block {statement.name!r} is defined twice (first at {first})."
             self.report_skipped(message, statement.name_span, scope)
@@ -208,6 +253,7 @@ class _Expander(ValueBinder):
         for message, span in check_arguments(statement):
             self.report_skipped(message, span, scope)
         self.minimum_steps(statement.body.statements)
+        self.layer_arguments[statement.name] = layer_arguments(statement, self.arguments_of)
         self.blocks[statement.name] = (len(self.blocks), statement)
         self.blocks_to_come.pop(statement.name, None)
 
@@ -270,84 +316,7 @@ class _Expander(ValueBinder):
             return []
         return count
 
-    # ------------------------------------------------------------------ blocks and files
-
-    def expand_block_use(
-        self, statement: Field, block: tuple[int, BlockDef], names: Names, scope: Scope
-    ) -> list[Field]:
-        """The layers of a block, with its arguments bound."""
-        order, definition = block
-        steps = self.minimum_steps(definition.body.statements)
-        if self.steps + steps > limits.MAX_STEPS:
-            message = f"This block takes at least {steps:,} steps; the limit is {limits.MAX_STEPS:,}."
-            self.abort(message, statement.name_span, scope)
-        frame = ExpansionFrame(statement.name, statement.name_span, scope.chain)
-        self.spend_steps(len(definition.arguments), statement.name_span, scope)
-        inner = new_names(self.global_names)
-        inside = replace(scope, chain=frame)
-        fields_given, problems = bind_arguments(statement, definition)
-        for message, span in problems:
-            self.report_error(message, span, scope)
-        for argument in definition.arguments:
-            inner[argument.name] = self.argument_value(argument, fields_given, inner, statement, inside, names)
-        label = self.name_block_use(fields_given.get("name"), definition.name, names, scope)
-        if len(label) > limits.MAX_NAME_LENGTH:
-            message = f"The name {label[:40]!r}... has {len(label)} characters; the limit is {limits.MAX_NAME_LENGTH}."
-            self.abort(message, statement.name_span, scope)
-        target = Scope(scope.kind, label + "/" if scope.kind == NET else scope.prefix, order, frame, owner=scope.owner)
-        if "bottom" in fields_given:
-            target.bottom = [
-                self.name_resolver.resolve_strings(
-                    self.expand_value(fields_given["bottom"].value, names, scope), scope.prefix
-                )
-            ]
-        elif scope.bottom:
-            target.bottom, scope.bottom = scope.bottom, []
-        fields = self.expand_statements(definition.body.statements, inner, target)
-        if "bottom" in fields_given and target.bottom:
-            self.report_error("This block has no layer that could read its bottom.", fields_given["bottom"].span, scope)
-        elif target.bottom:
-            scope.bottom = target.bottom
-        if target.last and scope.kind == NET:
-            self.name_resolver.aliases[label] = target.last[0]
-            scope.last[:] = target.last
-        return fields
-
-    def name_block_use(self, name_field: Field | None, block: str, names: Names, scope: Scope) -> str:
-        if scope.kind != NET:
-            return ""
-        if name_field is None:
-            return self.name_resolver.block_use_name(block, scope.prefix)
-        value = self.expand_value(name_field.value, names, scope)
-        if is_string_literal(value) and value.value:
-            full = scope.prefix + str(value.value)
-            if full in self.name_resolver.aliases or full in self.name_resolver.defined:
-                self.report_error(f"The name {full!r} is used twice.", name_field.value.span, scope)
-            return full
-        if not isinstance(value, InvalidValue):
-            self.report_error("The name of a block's use must be a string in quotes.", name_field.value.span, scope)
-        return self.name_resolver.block_use_name(block, scope.prefix)
-
-    def argument_value(
-        self,
-        argument: Argument,
-        fields_given: dict[str, Field],
-        inner: Names,
-        statement: Field,
-        inside: Scope,
-        names: Names,
-    ) -> Any:
-        """The value of a block's argument: from the use, else its default."""
-        outside = replace(inside, chain=inside.chain and inside.chain.outer)
-        if argument.name in fields_given:
-            value = self.evaluate(fields_given[argument.name].value, names, outside)
-            self.spend_value(value, statement.name_span, outside)
-            return ScopedString.wrap(value, outside.prefix)
-        if argument.default is not None:
-            return self.evaluate(argument.default, inner, inside)
-        if "?" not in fields_given and not any(key.endswith(f"{argument.name!r}?") for key in fields_given):
-            self.report_error(f"The block {statement.name} needs {argument.name!r}.", statement.name_span, outside)
-        return InvalidValue(statement.name_span)
+    # ------------------------------------------------------------------ files
 
     def expand_include(self, statement: Include, scope: Scope) -> None:
         """Define the params and blocks of another file."""

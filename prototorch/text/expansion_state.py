@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from prototorch.text import limits
+from prototorch.text.block_values import BlockUse, LayerSettings
 from prototorch.text.call_schema import Path
 from prototorch.text.diagnostics import Report
 from prototorch.text.includes import IncludeFiles
@@ -26,15 +27,35 @@ from prototorch.text.syntax_tree import (
     Value,
 )
 
-__all__ = ["LAYER", "NET", "PLAIN", "ExpansionAborted", "ExpansionState", "Names", "Scope", "new_names"]
+__all__ = [
+    "LAYER",
+    "NET",
+    "NO_VALUE",
+    "PLAIN",
+    "ExpansionAborted",
+    "ExpansionState",
+    "Names",
+    "Scope",
+    "find_variable",
+    "new_names",
+]
 
 Names: TypeAlias = MutableMapping[str, Any]
+NO_VALUE = object()
 NET, LAYER, PLAIN = "net", "layer", "plain"  # the kind of a body: part of the net, fields of a layer, other fields
 
 
 def new_names(outer: Names) -> Names:
     """An inner scope of names, empty so far. Its scopes are one list: a name is found without recursion."""
     return outer.new_child() if isinstance(outer, ChainMap) else ChainMap({}, outer)
+
+
+def find_variable(names: Names, word: str) -> Any:
+    """The value of a name, its innermost; `NO_VALUE` where there is none."""
+    for scope in names.maps if isinstance(names, ChainMap) else (names,):
+        if word in scope:
+            return scope[word]
+    return NO_VALUE
 
 
 class ExpansionAborted(Exception):
@@ -53,6 +74,10 @@ class Scope:
     bottom: list[Value] = field(default_factory=list)  # the input of the next layer without a bottom
     last: list[str] = field(default_factory=list)  # the output of the last layer
     owner: Path = ()  # the blocks around, as `schema_at` takes them
+    use: BlockUse | None = None  # the use of a block that these statements are a part of
+    start: tuple[str, ...] = ()  # the output that the first layer here reads, where it is known
+    settings: LayerSettings | None = None  # what the uses of blocks around say of their layers
+    active: frozenset[str] = frozenset()  # the blocks that are being expanded around these statements
 
 
 class ExpansionState:
@@ -67,7 +92,9 @@ class ExpansionState:
         self.lets: dict[str, Let] = {}  # of the top level
         self.blocks: dict[str, tuple[int, BlockDef]] = {}
         self.blocks_to_come: dict[str, BlockDef] = {}
+        self.inputs: list[str] = []  # of the net
         self.output_spans: dict[str, list[Span]] = {}  # where `=` gives an output each name
+        self.layer_arguments: dict[str, frozenset[str]] = {}  # the arguments of a block that it uses as layers
         self.name_resolver = NameResolver()
         self.steps = 0
         self.layers = 0

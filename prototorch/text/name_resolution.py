@@ -25,6 +25,8 @@ class NameResolver:
     def __init__(self) -> None:
         self.defined: dict[str, Span | None] = {}  # where
         self.aliases: dict[str, str] = {}  # the name of a block's use, or an output's name of before -> the output
+        self.alias_spans: dict[str, Span | None] = {}  # of names that blocks give what they read
+        self.outer: dict[str, str] = {}  # the prefix of layers in the braces of a use -> that of where they stand
         self.weight_owners: set[str] = set()  # the names in front of the weights of layers
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -55,13 +57,25 @@ class NameResolver:
                 return full
             if not scope:
                 return name
-            scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
+            scope = self._outer_prefix(scope)
+
+    def _outer_prefix(self, prefix: str) -> str:
+        """The prefix of the scope around one."""
+        return self.outer[prefix] if prefix in self.outer else prefix[: prefix.rfind("/", 0, len(prefix) - 1) + 1]
+
+    def is_readable(self, word: str, prefix: str) -> bool:
+        """Whether a word below ``prefix`` names an output: of the same block, or of one whose braces it stands in."""
+        while prefix + word not in self.defined and prefix + word not in self.aliases:
+            if prefix not in self.outer:
+                return False
+            prefix = self.outer[prefix]
+        return True
 
     def resolve_weight_owner(self, name: str, prefix: str) -> str:
         """The full name of a layer, or of a ``weights`` field, below ``prefix``: the innermost scope that has it."""
         scope = prefix
         while scope and scope + name not in self.weight_owners:
-            scope = scope[: scope.rfind("/", 0, len(scope) - 1) + 1]
+            scope = self._outer_prefix(scope)
         return scope + name
 
     def resolve_strings(self, value: Value, prefix: str) -> Value:
@@ -96,15 +110,26 @@ class NameResolver:
         if not has_name:
             new_fields.insert(0, Field("name", Scalar(name, statement.name_span), statement.span, statement.name_span))
         if bottoms and not has_bottom:
-            new_fields.insert(1, Field("bottom", bottoms[0], bottoms[0].span, bottoms[0].span))
+            value = self.resolve_strings(bottoms[0], "")
+            new_fields.insert(1, Field("bottom", value, value.span, value.span))
         bottoms.clear()
         self.defined.update(dict.fromkeys(tops or [name], statement.name_span))
         self.weight_owners.add(name)
         return tuple(new_fields), tops[0] if tops else name or None
 
     def rename_output(self, fields: list[Field], old: str, new: str, span: Span | None) -> bool:
-        """Give the first output of the layer among the fields that bears the name ``old`` another one; False where
-        there is none."""
+        """Give an output of the layers among the fields, and those of them that read it, another name; False where none
+        bears the name ``old``."""
+        if not self._rename_top(fields, old, new, span):
+            return False
+        _rename_bottoms(fields, old, new)
+        self.defined.pop(old, None)
+        self.defined[new] = span
+        self.aliases[old] = new
+        return True
+
+    @staticmethod
+    def _rename_top(fields: list[Field], old: str, new: str, span: Span | None) -> bool:
         for number in range(len(fields) - 1, -1, -1):
             layer = fields[number]
             if not isinstance(layer.value, Body):
@@ -112,7 +137,7 @@ class NameResolver:
             inside = layer.value.fields
             top = next((f for f in inside if f.name == "top" and string_values(f.value)), None)
             name = next((f for f in inside if f.name == "name"), None)
-            if old not in string_values(getattr(top or name, "value", None))[:1]:
+            if old not in string_values(getattr(top or name, "value", None))[: None if top else 1]:
                 continue
             if top is None:
                 inside = (*inside, Field("top", Scalar(new, span), span, span))
@@ -120,11 +145,27 @@ class NameResolver:
                 new_top = map_strings(top.value, lambda text: new if text == old else text)
                 inside = tuple(replace(f, value=new_top) if f is top else f for f in inside)
             fields[number] = replace(layer, value=replace(layer.value, statements=inside))
-            self.defined.pop(old, None)
-            self.defined[new] = span
-            self.aliases[old] = new
             return True
         return False
+
+
+def _rename_bottoms(fields: list[Field], old: str, new: str) -> None:
+    """Rename an output in what layers read, in branches as well."""
+    for number, layer in enumerate(fields):
+        if not isinstance(layer.value, Body):
+            continue
+        inside = list(layer.value.fields)
+        for at, f in enumerate(inside):
+            if f.name == "bottom":
+                value = map_strings(f.value, lambda text: new if text == old else text)
+                inside[at] = f if value is f.value else replace(f, value=value)
+            elif f.name == "branch" and isinstance(f.value, Body):
+                layers = list(f.value.fields)
+                _rename_bottoms(layers, old, new)
+                if any(a is not b for a, b in zip(layers, f.value.fields, strict=True)):
+                    inside[at] = replace(f, value=replace(f.value, statements=tuple(layers)))
+        if any(a is not b for a, b in zip(inside, layer.value.fields, strict=True)):
+            fields[number] = replace(layer, value=replace(layer.value, statements=tuple(inside)))
 
 
 def _prefix_of(text: str, prefix: str) -> str:

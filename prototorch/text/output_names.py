@@ -1,4 +1,5 @@
-"""``x = Layer(...)``: the name of an output, which stands for ``top: "x"``, and what is wrong with it."""
+"""Names of outputs: ``x = Layer(...)`` and ``Layer(...) -> (x, y)``, which stand for ``top``; in a block ``x = input``,
+``input "x"`` and ``output``; and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -6,26 +7,60 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from prototorch.errors import did_you_mean
 from prototorch.text.expansion_state import NET, ExpansionState, Scope
+from prototorch.text.name_resolution import is_string_literal, string_values
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import BlockDef, Body, Field, If, Repeat, Scalar, Word
+from prototorch.text.syntax_tree import (
+    BlockDef,
+    Body,
+    CallBody,
+    CallWord,
+    Field,
+    If,
+    InvalidValue,
+    ListValue,
+    Repeat,
+    Scalar,
+    Value,
+    Word,
+)
 
-__all__ = ["NO_OUTPUT", "add_top", "check_output_name", "name_block_output", "output_spans"]
+__all__ = [
+    "NO_OUTPUT",
+    "add_top",
+    "check_output_name",
+    "check_output_names",
+    "current_outputs",
+    "declared_inputs",
+    "forget_outputs",
+    "input_name",
+    "name_block_outputs",
+    "name_input",
+    "output_spans",
+    "read_block_outputs",
+    "with_output_value",
+]
 
 NO_OUTPUT = "Only outputs of the net's layers and blocks are named by '='."
 
 
 def output_spans(statements: Sequence[Any]) -> dict[str, list[Span]]:
-    """Where the statements, and those in them, give outputs names by ``=``."""
+    """Where the statements, and those in them, give outputs names by ``=``, ``->`` or ``input``."""
     spans: dict[str, list[Span]] = {}
     waiting = list(statements)
     while waiting:
         s = waiting.pop()
         if isinstance(s, Field):
-            if s.output is not None and s.output.span is not None:
-                spans.setdefault(s.output.text, []).append(s.output.span)
-            if isinstance(s.value, Body):
-                waiting.extend(s.value.statements)
+            name = input_name(s)
+            for word in s.outputs:
+                if word.span is not None:
+                    spans.setdefault(word.text, []).append(word.span)
+            if isinstance(name, Scalar) and name.span is not None:
+                spans.setdefault(str(name.value), []).append(name.span)
+            body = s.value.body if isinstance(s.value, CallBody) else s.value
+            if isinstance(body, Body):
+                waiting.extend(body.statements)
         elif isinstance(s, Repeat | BlockDef):
             waiting.extend(s.body.statements)
         elif isinstance(s, If):
@@ -39,31 +74,184 @@ def check_output_name(state: ExpansionState, output: Word, scope: Scope) -> Word
     resolver, full = state.name_resolver, scope.prefix + output.text
     if full not in resolver.defined and full not in resolver.aliases:
         return output
-    first = resolver.defined.get(full)
+    first = resolver.defined.get(full) or resolver.alias_spans.get(full)
     at = f" (first at line {first.line})" if first is not None else ""
     state.report_skipped(f"The output name {full!r} is used twice{at}.", output.span, scope)
     return None
 
 
-def add_top(state: ExpansionState, statement: Field, output: Word, scope: Scope) -> Field:
+def check_output_names(state: ExpansionState, outputs: Sequence[Word], scope: Scope) -> tuple[Word, ...]:
+    """The names that a statement gives its outputs, without those that are taken, which are reported."""
+    seen: dict[str, Word] = {}
+    for word in outputs:
+        if word.text in seen:
+            state.report_skipped(f"The output name {word.text!r} is used twice.", word.span, scope)
+        elif check_output_name(state, word, scope) is not None:
+            seen[word.text] = word
+    return tuple(seen.values())
+
+
+def add_top(state: ExpansionState, statement: Field, scope: Scope) -> Field:
     """``x = Layer { ... }`` as ``Layer { ...  top: "x" }``."""
     body: Body = statement.value
+    first = statement.outputs[0]
     second = next((f for f in body.fields if f.name == "top"), None)
     if second is not None:
-        at = f" (first at line {output.span.line})" if output.span is not None else ""
+        at = f" (first at line {first.span.line})" if first.span is not None else ""
         state.report_skipped(f"{statement.name}.top is given twice{at}.", second.name_span, scope)
         return statement
-    top = Field("top", Scalar(output.text, output.span), output.span, output.span)
+    names = tuple(Scalar(word.text, word.span) for word in statement.outputs)
+    top = Field("top", names[0] if len(names) == 1 else ListValue(names, first.span), first.span, first.span)
     return replace(statement, value=replace(body, statements=(*body.statements, top)))
 
 
-def name_block_output(state: ExpansionState, output: Word, fields: list[Field], scope: Scope) -> None:
-    """Give the output of a block's use its name; ``fields`` are its layers, of which one is replaced."""
+def name_block_outputs(
+    state: ExpansionState, words: Sequence[Word], fields: list[Field], outputs: Sequence[str], block: str, scope: Scope
+) -> None:
+    """Give the outputs of a block's use their names; ``fields`` are its layers, of which some are replaced."""
     if scope.kind != NET:
-        state.report_skipped(NO_OUTPUT, output.span, scope)
+        state.report_skipped(NO_OUTPUT, words[0].span, scope)
         return
-    new = scope.prefix + output.text
-    if scope.last and state.name_resolver.rename_output(fields, scope.last[0], new, output.span):
-        scope.last[:] = [new]
+    if not outputs:
+        state.report_skipped("This block has no layer whose output could have a name.", words[0].span, scope)
+        return
+    if len(words) > len(outputs):
+        names = ", ".join(name.rpartition("/")[2] for name in outputs)
+        has = f"The block {block} has {len(outputs)} output{'s' if len(outputs) > 1 else ''} ({names})"
+        state.report_skipped(f"{has}, and {len(words)} are named.", words[len(outputs)].span, scope)
+    resolver = state.name_resolver
+    for number, (word, name) in enumerate(zip(words, outputs, strict=False)):
+        new = scope.prefix + word.text
+        if name in outputs[:number] or not resolver.rename_output(fields, name, new, word.span):
+            resolver.aliases[new] = name
+        elif number == 0:
+            scope.last[:] = [new]
+    forget_outputs(state, words[len(outputs) :], scope)
+
+
+# ---------------------------------------------------------------------- what a block reads and gives
+
+
+def current_outputs(state: ExpansionState, scope: Scope) -> tuple[str, ...]:
+    """What the next layer reads, by full names; empty where it is not known."""
+    if scope.bottom:
+        names = tuple(string_values(scope.bottom[0]))
+    elif scope.last:
+        names = (scope.last[0],)
+    elif scope.start or scope.use is not None:
+        names = scope.start
     else:
-        state.report_skipped("This block has no layer whose output could have a name.", output.span, scope)
+        names = tuple(state.inputs) if len(state.inputs) == 1 else ()
+    return tuple(state.name_resolver.resolve(name, "") for name in names)
+
+
+def input_name(statement: Any) -> Value | None:
+    """The name that ``input "x"`` gives, in any spelling; None for other statements, inputs of the net included."""
+    if not isinstance(statement, Field) or statement.name != "input" or statement.outputs:
+        return None
+    value = statement.value
+    if statement.label is not None:
+        return None if value.statements else statement.label
+    if isinstance(value, CallBody):
+        names = [a.value for a in value.arguments if a.name in (None, "name")]
+        is_alone = len(names) == len(value.arguments) and (value.body is None or not value.body.statements)
+    elif isinstance(value, Body):
+        names = [f.value for f in value.statements if isinstance(f, Field) and f.name == "name"]
+        is_alone = len(names) == len(value.statements)
+    else:
+        return None
+    return names[0] if len(names) == 1 and is_alone else None
+
+
+def declared_inputs(block: BlockDef) -> tuple[Field, ...]:
+    """The ``input "x"`` statements of a block."""
+    return tuple(s for s in block.body.statements if input_name(s) is not None)
+
+
+def name_input(state: ExpansionState, statement: Field, name: Value | None, scope: Scope) -> None:
+    """``input "x"`` (``name``) and ``x = input`` in a block: another name of an output that it reads."""
+    use = scope.use
+    if use is None:
+        message = "'input' is what a block reads. The inputs of the net have their own names: input(\"image\", [4])."
+        state.report_skipped(message, statement.name_span, scope)
+        forget_outputs(state, statement.outputs, scope)
+        return
+    if name is not None:
+        at = next((number for number, s in enumerate(use.declared) if s is statement), None)
+        if at is None:
+            message = f"An input of a block stands in its braces, in no 'repeat', 'if' or 'branch' of {use.block}."
+            state.report_skipped(message, statement.name_span, scope)
+        elif not is_string_literal(name):
+            state.report_skipped('The name of an input is a string: input "x".', name.span, scope)
+        else:
+            _name_read_output(state, Word(str(name.value), name.span), use.inputs[at], scope)
+        return
+    if len(statement.outputs) != 1:
+        message = f'Write x = input, or input "x" for each input of {use.block}.'
+        state.report_skipped(message, statement.name_span, scope)
+        return
+    word = statement.outputs[0]
+    if len(use.inputs) == 1:
+        _name_read_output(state, word, use.inputs[0], scope)
+        return
+    if not use.inputs and len(state.inputs) > 1:
+        message = f"{use.block} may read one of several inputs: name it, {use.block}({state.inputs[0]})."
+    elif not use.inputs:
+        message = f"Nothing says what {use.block} reads here: give it an output, {use.block}(x)."
+    else:
+        declared = "  ".join(f'input "{name}"' for name in "abcdefgh"[: len(use.inputs)])
+        message = f"The block {use.block} reads {len(use.inputs)} outputs here: name each of them, {declared}."
+    state.report_skipped(message, statement.name_span, scope)
+    forget_outputs(state, statement.outputs, scope)
+
+
+def _name_read_output(state: ExpansionState, word: Word, name: str, scope: Scope) -> None:
+    if check_output_name(state, word, scope) is not None:
+        full = scope.prefix + word.text
+        state.name_resolver.aliases[full] = name
+        state.name_resolver.alias_spans[full] = word.span
+
+
+def forget_outputs(state: ExpansionState, words: Sequence[Word], scope: Scope) -> None:
+    """The names of outputs that do not exist, after a mistake that is reported: who reads them is not to blame."""
+    for word in words:
+        state.name_resolver.defined[scope.prefix + word.text] = word.span
+
+
+def with_output_value(statement: Field) -> Field:
+    """``output(x, y)`` as ``output: ["x", "y"]``."""
+    call = statement.value
+    if statement.name != "output" or not isinstance(call, CallBody) or call.body is not None:
+        return statement
+    if not call.arguments or any(a.name is not None for a in call.arguments):
+        return statement
+    items = tuple(Scalar(a.value.text, a.span) if isinstance(a.value, CallWord) else a.value for a in call.arguments)
+    return replace(statement, value=items[0] if len(items) == 1 else ListValue(items, call.span))
+
+
+def read_block_outputs(state: ExpansionState, value: Value, statement: Field, scope: Scope) -> None:
+    """``output: ["x", "y"]`` in a block: what its use gives, in this order."""
+    use = scope.use
+    if use is None or isinstance(value, InvalidValue):
+        return
+    if use.outputs:
+        state.report_skipped("'output' is given twice.", statement.name_span, scope)
+        return
+    items = value.items if isinstance(value, ListValue) else (value,)
+    for item in items:
+        name = item.text if isinstance(item, Word) else item.value if is_string_literal(item) else None
+        if name is None:
+            state.report_skipped('The outputs of a block are names in quotes: output: ["x", "y"].', item.span, scope)
+            continue
+        resolver = state.name_resolver
+        full = resolver.resolve_strings(Scalar(name, item.span), scope.prefix).value
+        if full not in resolver.defined:
+            outputs = (n for n in (*resolver.defined, *resolver.aliases) if n.startswith(scope.prefix))
+            hint = did_you_mean(str(name), [n.removeprefix(scope.prefix) for n in outputs])
+            below = state.output_spans.get(str(name))
+            if not hint and below:
+                hint = f" It is defined below (line {below[0].line})."
+            message = f"There is no output named {str(name)!r} before it in {use.block}.{hint}"
+            state.report_skipped(message, item.span, scope)
+            continue
+        use.outputs.append((full, item.span))

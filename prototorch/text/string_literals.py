@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from prototorch.text.parse_context import Token
+
 _ESCAPE = re.compile(
     r"\\(?:(?P<simple>[abfnrtv\\'\"?])|(?P<octal>[0-7]{1,3})|[xX](?P<hex>[0-9a-fA-F]{1,2})"
     r"|u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|(?P<bad>.?))"
@@ -38,6 +40,17 @@ def unescape(raw: str) -> str:
         return out.decode()
     except UnicodeDecodeError:
         raise InvalidEscapeError("The escapes in this string do not make valid UTF-8.", 0) from None
+
+
+def unescape_token(token: Token, start: int, end: int) -> str:
+    """What a part of the token of a string stands for; a bad escape is reported, and stays as it is."""
+    raw = token.value[start:end]
+    try:
+        return unescape(raw)
+    except InvalidEscapeError as bad:
+        at = token.start + start + bad.at
+        token.ctx.report.add(str(bad), token.ctx.span(at, min(at + 2, token.end)))
+        return raw
 
 
 def _decode_escape(m: re.Match[str]) -> bytes:

@@ -169,8 +169,18 @@ def _repeat_header(tokens: Sequence[Token], at: int) -> Sequence[Token] | None:
 def _explain_call(tokens: Sequence[Token], at: int, accepts: set[str]) -> tuple[str, Token] | None:
     """The values of a call, and what Python writes there."""
     token, before = tokens[at], _token_before(tokens, at, 1)
+    if token.type == "ARROW":
+        if any(t.type == "ASSIGN" and not _is_on_new_line(t, token) for t in tokens[max(0, at - 50) : at]):
+            return "Outputs are named by '=' or by '->', not by both.", token
+        return "'->' names the outputs of a layer or a block, behind it: attend(q, m) -> (out, scores).", token
+    if before.type == "ARROW" and token.type in _NAMES:
+        return f"The names of outputs stand in parentheses: -> ({token.value}).", token
+    if _token_before(tokens, at, 2).type == "ARROW":
+        return "The names of outputs stand between the parentheses: -> (out, scores).", token
     if _token_before(tokens, at, 2).type == "ASSIGN" and token.type in _VALUES | {"MINUS"}:
         return f"The fields of a layer stand in parentheses or braces: {before.value}(...).", before
+    if token.type == "LPAR" and "IF" in accepts and (not before.ctx or _is_on_new_line(before, token)):
+        return "Several outputs are named behind the layer: attend(q, m) -> (out, scores).", token
     if token.type == "LPAR" and before.type == "RPAR" and "STAR" not in accepts:
         return "The inputs of a layer stand first in its parentheses: Dense(x, 10).", token
     if "RPAR" not in accepts:
@@ -204,8 +214,6 @@ def _explain_field(token: Token, before: Token | None, accepts: set[str]) -> tup
     if before is None:
         return (f"A text starts with a name, got {_quote_token(token)}.", token) if token.type != "ELSE" else None
     if before.type in _NAMES and "COLON" in accepts:
-        if before.value in ("import", "from", "using", "package") and token.type == "STRING":
-            return f"Another file is included by: include {token.value}", before
         if token.type in _NAMES and not _is_on_new_line(before, token) and before.value[0].isupper():
             return f"A '{{' is missing after {before.value}: {before.value} {{ {token.value}: ... }}.", before
         if token.type in _VALUES or (token.type in _NAMES and not _is_on_new_line(before, token)):

@@ -137,7 +137,8 @@ class _SpansOnDemand:
 class Field(_SpansOnDemand):
     """``name: value`` or ``name { ... }``. ``chain``: the blocks and repeats it was expanded from.
 
-    ``output``: before expansion the name in ``skip = Conv2D { ... }``, which the output of the layer or block bears.
+    ``outputs``: before expansion the names in ``skip = Conv2D { ... }`` and ``attend { ... } -> (out, scores)``, which
+    the outputs of the layer or block bear.
     ``label``: before expansion the string in ``column "age" { ... }``, which is the ``name`` of what is declared.
     """
 
@@ -147,7 +148,7 @@ class Field(_SpansOnDemand):
     name_span: Span | None = field(default=None, compare=False, repr=False)
     trivia: Trivia | None = field(default=None, compare=False, repr=False)
     chain: ExpansionFrame | None = field(default=None, compare=False, repr=False)
-    output: Word | None = None
+    outputs: tuple[Word, ...] = ()
     label: Value | None = None
 
     @classmethod
@@ -157,7 +158,8 @@ class Field(_SpansOnDemand):
         new.name = name
         new.value = value
         new.start = start  # type: ignore[misc]
-        new.trivia = new.chain = new.output = new.label = None
+        new.trivia = new.chain = new.label = None
+        new.outputs = ()
         return new
 
 

@@ -64,24 +64,32 @@ class TreeBuilder(ExpressionBuilder):
         return as_number(parts[0])
 
     def field(self, parts: list[Any]) -> Field:
-        name, value = parts
-        if type(value) is ExpressionWithDepth:
-            value = to_string_value(value)
+        name, value, *outputs = parts
+        value = to_string_value(value)
         if name.value == ERROR_FIELD or not name.value.isascii():
             return Field("", InvalidValue(name.span), name.span, name.span)
-        return Field.read_at(name.value, value, name.start)
+        if not outputs:
+            return Field.read_at(name.value, value, name.start)
+        *tokens, end = outputs[0]
+        words = tuple(Word(token.value, token.span) for token in tokens)
+        return Field(name.value, value, join_spans(name, end), name.span, outputs=words)
 
     def bare(self, parts: list[Any]) -> Field:
-        name = parts[0]
+        name, *outputs = parts
         name.ctx.has_calls = True
-        return self.field([name, CallBody((), None, True, name.span)])
+        return self.field([name, CallBody((), None, True, name.span), *outputs])
+
+    def outputs(self, parts: list[Token]) -> list[Token]:
+        """The names behind ``->``, and the parenthesis that closes them."""
+        parts[0].ctx.has_calls = True
+        return parts[2:]
 
     def with_output(self, parts: list[Any]) -> Field:
-        output, name = parts[0], parts[2]
+        output, _, name, *value = parts
         name.ctx.has_calls = True
-        statement = self.bare([name]) if len(parts) == 3 else self.field([name, parts[3]])
-        span = join_spans(output, statement)
-        return replace(statement, span=span, output=Word(output.value, output.span)) if statement.name else statement
+        new = self.field([name, *value]) if value else self.bare([name])
+        words = (Word(output.value, output.span),)
+        return replace(new, span=join_spans(output, new), outputs=words) if new.name else new
 
     def with_label(self, parts: list[Any]) -> Field:
         name, label = parts[0], to_string_value(parts[1])

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text import limits
+from prototorch.text.block_values import LayersValue
 from prototorch.text.call_expansion import CallInScope
 from prototorch.text.evaluator import Evaluator
 from prototorch.text.expansion_state import PLAIN, ExpansionState, Names, Scope, new_names
@@ -57,6 +58,12 @@ class ValueExpander(ExpansionState, ABC):
             result = self.evaluate(value, names, scope)
             if isinstance(result, InvalidValue):
                 return result
+            if isinstance(result, LayersValue):
+                name = result.definition.name
+                self.report_error(
+                    f"{name!r} is layers, and no value: write {name} where a layer stands.", value.span, scope
+                )
+                return InvalidValue(value.span)
             self.spend_value(result, value.span, scope)
             return from_operand(result, value.span, scoped)
         if isinstance(value, ListValue):

@@ -108,12 +108,13 @@ def _format_after_name(value: Body | CallBody) -> str:
     """A body or a call behind its name, on one line."""
     if isinstance(value, Body):
         return " " + _format_braces(value)
-    if value.is_bare:
-        return ""
     return _format_call(value) + (f" {_format_braces(value.body)}" if value.body is not None else "")
 
 
 def _format_call(call: CallBody) -> str:
+    """A call behind its name without its body."""
+    if call.is_bare:
+        return ""
     return "(" + ", ".join(map(_format_argument, call.arguments)) + ")"
 
 
@@ -132,7 +133,7 @@ def _format_one_line(s: Any) -> str:
         if isinstance(s.value, Body | CallBody):
             is_label_alone = s.label is not None and isinstance(s.value, Body) and not s.value.statements
             after = "" if is_label_alone else _format_after_name(s.value)
-            return _format_field_name(s) + after
+            return _format_field_name(s) + after + _format_outputs(s)
         return f"{s.name}: {format_value(s.value)}"
     if isinstance(s, If):
         text = " else ".join(f"if {format_header_value(c)} {_format_braces(b)}" for c, b in s.arms)
@@ -150,7 +151,12 @@ def _format_one_line(s: Any) -> str:
 
 def _format_field_name(s: Field) -> str:
     name = s.name if s.label is None else f"{s.name} {format_value(s.label)}"
-    return name if s.output is None else f"{s.output.text} = {name}"
+    return name if len(s.outputs) != 1 else f"{s.outputs[0].text} = {name}"
+
+
+def _format_outputs(s: Field) -> str:
+    """The names of several outputs, behind the layer."""
+    return f" -> ({', '.join(word.text for word in s.outputs)})" if len(s.outputs) > 1 else ""
 
 
 def _format_value_name(s: Param | Let) -> str:
@@ -267,10 +273,13 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
     pad = INDENT * indent
     if isinstance(s, Field | Param | Let):
         head = _format_field_name(s) if isinstance(s, Field) else _format_value_name(s)
+        end = _format_outputs(s) if isinstance(s, Field) else ""
         if isinstance(s.value, Body):
-            return _format_block(pad + head, s.value, indent)
+            *rest, last = _format_block(pad + head, s.value, indent)
+            return [*rest, last + end]
         if isinstance(s.value, CallBody):
-            return _format_multiline_call(pad + head, s.value, indent)
+            *rest, last = _format_multiline_call(pad + head, s.value, indent)
+            return [*rest, last + end]
         return _format_multiline_value(f"{pad}{head}: ", s.value, indent)
     if isinstance(s, If):
         lines: list[str] = []
@@ -300,8 +309,6 @@ def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
 
 def _format_multiline_call(head: str, call: CallBody, indent: int) -> list[str]:
     """A call and its name on one line where that fits, its body behind it; else its values fill lines of their own."""
-    if call.is_bare:
-        return [head]
     text = head + _format_call(call)
     has_bodies = any(_value_bodies(a.value) for a in call.arguments)
     if not call.arguments or (len(text) <= LINE_WIDTH and not has_bodies):
