@@ -22,10 +22,11 @@ from prototorch.regularizers import Regularizer
 from prototorch.schema import Block, example
 from prototorch.schema.types import text_name
 from prototorch.text.case_conversion import snake_case
+from prototorch.text.keywords import KEYWORDS, LAYER_WORDS, TOP_LEVEL
 from prototorch.train.callbacks import Callback
 from prototorch.train.config import Compile, Fit, OutputLoss, OutputMetric
 
-_FAMILIES: dict[str, Any] = {
+FAMILIES: dict[str, Any] = {
     "layers": Layer, "losses": Loss, "metrics": Metric, "optimizers": Optimizer, "schedules": Schedule,
     "callbacks": Callback, "initializers": Initializer, "regularizers": Regularizer, "constraints": Constraint,
 }  # fmt: skip
@@ -58,11 +59,6 @@ _BLOCKS = {
     "input": NetInput, "preprocess": _Preprocess, "augment": _Augment, "weights": Weights, "compile": Compile,
     "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric,
 }  # fmt: skip
-#: words of the language that no class declares
-_LANGUAGE_WORDS = (
-    "name", "output", "class_names", "import", "param", "params", "let", "repeat", "if", "else", "block", "include",
-    "branch", "bottom", "top",
-)  # fmt: skip
 _SINGULAR = {"losses": "loss"}
 _PAGE_ALIASES = {
     "accuracy": "metrics",
@@ -77,8 +73,13 @@ PAGE_WIDTH = 110  # of a page
 def list_families() -> dict[str, list[type[Block]]]:
     """All declared classes by family, public ones only, by name."""
     return {
-        name: [c for c in root.members().values() if not c.__name__.startswith("_")] for name, root in _FAMILIES.items()
+        name: [c for c in root.members().values() if not c.__name__.startswith("_")] for name, root in FAMILIES.items()
     }
+
+
+def list_sections() -> dict[str, type[Block]]:
+    """The classes of the blocks that a text has besides layers, by the words that begin them."""
+    return dict(_BLOCKS)
 
 
 @dataclass
@@ -165,12 +166,12 @@ def find_page(name: str) -> Page:
     if block is not None:
         return Page(block, "block")
     known_names: list[str] = [*_BLOCKS, *_PAGE_ALIASES]
-    for family, root in _FAMILIES.items():
+    for family, root in FAMILIES.items():
         member = root.family_registry.find(name)
         if member is not None:
             return Page(member, family)
         known_names += root.family_registry.names()
-    if name in _LANGUAGE_WORDS:
+    if name in (*KEYWORDS, *TOP_LEVEL, *LAYER_WORDS):
         raise UsageError(f"{name!r} is a word of the model language, which docs/language.md explains, and has no page")
     raise UsageError(
         f"there is no manual page for {name!r}.{did_you_mean(name, known_names)} `prototorch layers` lists all"

@@ -14,7 +14,7 @@ from prototorch.text.call_schema import CallSchema
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Scalar, Word
 
-__all__ = ["ClassSchema", "class_schema", "member_schema"]
+__all__ = ["ClassSchema", "class_schema", "classes_in", "member_schema"]
 
 _NO_WORD = "no_word_of_any_field"
 
@@ -61,7 +61,7 @@ class ClassSchema(CallSchema):
     def block_class(self, name: str) -> CallSchema | None:
         kind = self._type(name)
         if kind is not None:
-            block = next((cls for cls in _classes_in(kind) if cls.family_registry is None), None)
+            block = next((cls for cls in classes_in(kind) if cls.family_registry is None), None)
             return None if block is None else class_schema(block)
         collector = next((spec for spec in self.cls.specs().values() if spec.children), None)
         return None if collector is None else _member_of(collector.type, name)
@@ -91,20 +91,20 @@ def member_schema(root: Any, name: str) -> ClassSchema | None:
 
 
 def _member_of(kind: FieldType, word: str) -> ClassSchema | None:
-    schemas = (member_schema(root, word) for root in _classes_in(kind) if root.family_registry is not None)
+    schemas = (member_schema(root, word) for root in classes_in(kind) if root.family_registry is not None)
     return next((schema for schema in schemas if schema is not None), None)
 
 
-def _classes_in(kind: Any) -> Iterator[Any]:
+def classes_in(kind: Any) -> Iterator[Any]:
     """The `Block` classes that the values of a type may have: roots of families, and classes of nested blocks, whose
     ``type`` may stand in their place."""
     for part in _parts(kind):
         if isinstance(part, FieldType):
-            yield from _classes_in(part)
+            yield from classes_in(part)
         elif isinstance(part, type) and hasattr(part, "family_registry"):
             yield part
             if part.family_registry is None and "type" in part.specs():  # type: ignore[attr-defined]
-                yield from _classes_in(part.specs()["type"].type)  # type: ignore[attr-defined]
+                yield from classes_in(part.specs()["type"].type)  # type: ignore[attr-defined]
 
 
 def _parts(kind: Any) -> Iterator[Any]:

@@ -37,7 +37,7 @@ from prototorch.text.syntax_tree import Document, Value
 from prototorch.text.tree_builder import ERROR_FIELD, TreeBuilder
 from prototorch.text.trivia import attach_trivia
 
-__all__ = ["START_RULES", "decode_utf8", "is_name", "parse", "parse_value", "read_file", "read_grammar"]
+__all__ = ["START_RULES", "decode_utf8", "is_name", "keywords", "parse", "parse_value", "read_file", "read_grammar"]
 
 START_RULES = ["document", "only_value", "only_expression"]
 _MAX_RECOVERIES = 20  # syntax errors that one run reports
@@ -110,6 +110,11 @@ def _explain_foreign_text(source: Source, report: Report, before: int, is_protob
         errors = replace_call_errors(source, errors)
     report.diagnostics[before:] = errors
     return foreign is not None
+
+
+def keywords() -> tuple[str, ...]:
+    """The words of the grammar."""
+    return tuple(_parser(False)[1].keywords)
 
 
 def is_name(word: str) -> bool:

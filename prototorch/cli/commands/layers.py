@@ -12,6 +12,11 @@ from prototorch.cli.options import allow_python_option, json_option
 @deferred_command("prototorch.cli.actions.layers")
 @click.argument("name", required=False, shell_complete=complete_members)
 @click.option("--file", metavar="FILE", help="Also what the Python modules define that this model text imports.")
+@click.option(
+    "--editor",
+    type=click.Choice(("schema", "textmate")),
+    help="What editors need, as JSON: the keywords, classes and fields of the language, or a grammar for colours.",
+)
 @allow_python_option
 @json_option
 def command() -> None:
@@ -23,4 +28,5 @@ def command() -> None:
       prototorch layers Conv2D
       prototorch layers adam
       prototorch layers Bent --file my.proto --allow-python
+      prototorch layers --editor schema > prototorch.schema.json
     """
