@@ -24,7 +24,9 @@ import prototorch as pt
 FOLDER = Path(__file__).parent / "pairs"
 COLUMNS = 100
 _COMMENT_OR_STRING = re.compile(r"\#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
-_WORD = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|(?:\d[\d_]*)?\.?\d+(?:[eE][+-]?\d+)?|[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+_WORD = re.compile(
+    r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|(?:\d[\d_]*)?\.?\d+(?:[eE][+-]?\d+)?|[^\W\d]\w*(?:\.[^\W\d]\w*)*"
+)
 
 
 class Length(NamedTuple):
