@@ -9,8 +9,16 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from prototorch.data.arrow_csv import open_arrow_csv
 from prototorch.data.dataset import ArrayDataset
-from prototorch.data.label_words import describe_word, encode_labels, is_number, looks_like_data, parse_number
+from prototorch.data.label_words import (
+    describe_word,
+    encode_labels,
+    is_number,
+    looks_like_data,
+    number_labels,
+    parse_number,
+)
 from prototorch.data.safe_io import inflate_head, is_gzip, printable_path, read_head, read_text_bytes
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.raw_table import RawTable
@@ -49,20 +57,50 @@ def read_csv(
         DataError: rows of different lengths, fields that are not numbers, an unknown column (with line and column).
     """
     name = name or printable_path(path)
-    rows, lines = read_rows(path, name)
     labels = [label] if isinstance(label, str | int) else list(label)
+    by_name = groups is not None or any(isinstance(c, str) for c in [*labels, *features])
+    large = _read_large(path, labels, classes, features, groups, by_name, name)
+    if large is not None:
+        return large
+    rows, lines = read_rows(path, name)
     if len(rows) == 1 and not any(is_number(cell) for cell in rows[0]):
         raise DataError(f"{name}: has no rows: its one line has no numbers (a header?)")
-    header = _find_header(rows, groups is not None or any(isinstance(c, str) for c in [*labels, *features]))
+    header = _find_header(rows, by_name)
     if header is not None:
         rows, lines = rows[1:], lines[1:]
     if not rows:
         raise DataError(f"{name}: has no rows")
     width = len(header or rows[0])
     _check_widths(rows, lines, width, name)
-    names = header or [str(i) for i in range(width)]
     is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
     table = groups or TableColumns()
+    by_input, by_target = _match_columns(header, width, labels, features, table, name, is_table)
+    titles = header if is_table and header else [str(i) for i in range(width)]
+    arrays = {}
+    for one, columns in by_input.items():
+        arrays[one] = np.empty((len(rows), len(columns)), np.float32)
+        for at, column in enumerate(columns):
+            arrays[one][:, at] = _parse_column(rows, lines, column, titles, name)
+    targets = {one: _parse_target(rows, lines, columns, titles, classes, name) for one, columns in by_target.items()}
+    is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
+    return _make_dataset(arrays, targets, (header, by_input, by_target, table), name, lines[0] if is_regular else None)
+
+
+#: the header, the indices of the columns of each input and target, and the groups that they come from
+ColumnPlan = tuple[list[str] | None, dict[str, list[int]], dict[str, list[int]], TableColumns]
+
+
+def _match_columns(
+    header: list[str] | None,
+    width: int,
+    labels: Sequence[str | int],
+    features: Sequence[str | int],
+    table: TableColumns,
+    name: str,
+    is_table: bool,
+) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """The indices of the columns of each input, and of each target; see `read_csv`. Raises DataError."""
+    names = header or [str(i) for i in range(width)]
     by_target = _find_columns(table.outputs, names, name, is_table)
     if not by_target and labels:
         targets = [column_index(c, names, name, is_table) for c in labels]
@@ -74,28 +112,66 @@ def read_csv(
         by_input = {"x": inputs or [i for i in range(width) if i not in used]}
     if not all(by_input.values()):
         raise DataError(f"{name}: has no columns except the target")
-    titles = names if is_table else [str(i) for i in range(width)]
-    arrays = {}
-    for one, columns in by_input.items():
-        arrays[one] = np.empty((len(rows), len(columns)), np.float32)
-        for at, column in enumerate(columns):
-            arrays[one][:, at] = _parse_column(rows, lines, column, titles, name)
+    return by_input, by_target
+
+
+def _read_large(
+    path: str | os.PathLike[str],
+    labels: Sequence[str | int],
+    classes: Sequence[str],
+    features: Sequence[str | int],
+    groups: TableColumns | None,
+    by_name: bool,
+    name: str,
+) -> ArrayDataset | None:
+    """A large file of numbers alone, by Arrow's reader; None for any other, which is read, or refused, line by line."""
+    first = _first_lines(path)
+    if classes or first is None:
+        return None
+    delimiter, rows = first
+    header, width = _find_header(rows, by_name), len(rows[0])
+    file = open_arrow_csv(path, delimiter, width, header is not None) if len(rows[-1]) == width else None
+    if file is None or file.lines < 1:
+        return None
+    table = groups or TableColumns()
+    by_input, by_target = _match_columns(header, width, labels, features, table, name, True)
+    arrays = file.read(
+        [*by_input.values(), *by_target.values()], [np.float32] * len(by_input) + [np.float64] * len(by_target)
+    )
+    if arrays is None:
+        return None
+    targets: dict[str, tuple[np.ndarray, tuple[str, ...]]] = {}
+    for one, array in zip(by_target, arrays[len(by_input) :], strict=True):
+        values = array[:, 0] if array.shape[1] == 1 else array
+        targets[one] = (number_labels(values) if values.ndim == 1 else values.astype(np.float32)), ()
+    columns = dict(zip(by_input, arrays, strict=False))
+    return _make_dataset(columns, targets, (header, by_input, by_target, table), name, 1 + (header is not None))
+
+
+def _make_dataset(
+    arrays: dict[str, np.ndarray],
+    targets: Mapping[str, tuple[np.ndarray, tuple[str, ...]]],
+    plan: ColumnPlan,
+    name: str,
+    first_line: int | None,
+) -> ArrayDataset:
+    """The data set of the inputs' arrays and of the targets with their class names. first_line: the line of the first
+    row, None where rows and lines are not counted alike."""
+    header, by_input, by_target, table = plan
     target_names, class_names = [], {}
-    for one, columns in by_target.items():
+    for one, (array, words) in targets.items():
         target = one if one not in arrays else "y" if one == "x" else f"{one}_target"
-        arrays[target], words = _parse_target(rows, lines, columns, titles, classes, name)
+        arrays[target] = array
         target_names.append(target)
         class_names.update({target: words} if words else {})
-    origins = f"{name}, line {{}}"
-    is_regular = lines == list(range(lines[0], lines[0] + len(lines)))
     dataset = ArrayDataset(
         arrays,
         list(by_input),
         target_names,
         classes=class_names,
         name=name,
-        origins=origins if is_regular else f"{name}, row {{}}",
-        first_row=lines[0] if is_regular else 1,
+        origins=f"{name}, {'row' if first_line is None else 'line'} {{}}",
+        first_row=1 if first_line is None else first_line,
     )
     if header is not None and len(set(header)) == len(header):
         feature_names = () if table.inputs else tuple(header[i] for i in by_input["x"])
@@ -179,21 +255,30 @@ def first_row(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
 
     Only the beginning of the file is read.
     """
+    first = _first_lines(path)
+    if first is None:
+        return (), False
+    return tuple(cell.strip() for cell in first[1][0]), _find_header(first[1], False) is not None
+
+
+def _first_lines(path: str | os.PathLike[str]) -> tuple[str, list[list[str]]] | None:
+    """The delimiter and the cells of the first two lines; None for what is no table."""
     head = read_head(path, MAX_HEAD_BYTES)
     if is_gzip(head):
         head = inflate_head(head, MAX_HEAD_BYTES, printable_path(path))
     try:
         text = (head if len(head) < MAX_HEAD_BYTES else head[: head.rfind(b"\n")]).decode("utf-8-sig")
     except UnicodeDecodeError:
-        return (), False
+        return None
     lines = [line for line in text.splitlines() if line.strip()][:2]
     if not lines or "\0" in text:
-        return (), False
+        return None
+    delimiter = max(",;\t", key=lines[0].count)
     try:
-        rows = list(csv.reader(lines, delimiter=max(",;\t", key=lines[0].count)))
+        rows = list(csv.reader(lines, delimiter=delimiter))
     except csv.Error:
-        return (), False
-    return tuple(cell.strip() for cell in rows[0]), _find_header(rows, False) is not None
+        return None
+    return (delimiter, rows) if rows else None
 
 
 def _find_header(rows: list[list[str]], has_header: bool) -> list[str] | None:

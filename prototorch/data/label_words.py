@@ -16,6 +16,7 @@ __all__ = [
     "encode_labels",
     "is_number",
     "looks_like_data",
+    "number_labels",
     "parse_number",
 ]
 
@@ -43,11 +44,9 @@ def encode_labels(
     """
     are_numbers = [is_number(word) for word in words]
     if all(are_numbers) and not all(word in classes for word in words):
-        values = np.array([parse_number(word) for word in words])
-        if np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all():
-            return values.astype(np.int64), tuple(classes)
-        if not classes:
-            return values.astype(np.float32), ()
+        values = number_labels(np.array([parse_number(word) for word in words]))
+        if values.dtype == np.int64 or not classes:
+            return values, tuple(classes) if values.dtype == np.int64 else ()
     if not classes and not all(are_numbers):
         _check_no_numbers(words, are_numbers, origin)
     names = tuple(classes) or tuple(sorted(set(words)))
@@ -61,6 +60,12 @@ def encode_labels(
                 f"got {describe_word(word)}.{did_you_mean(word, names)}"
             )
     return np.array([index[word] for word in words], np.int64), names
+
+
+def number_labels(values: np.ndarray) -> np.ndarray:
+    """Labels that are numbers [n]: int64 where all are integers, else float32."""
+    are_integers = np.isfinite(values).all() and (values == np.floor(values)).all() and (abs(values) < 2**53).all()
+    return values.astype(np.int64 if are_integers else np.float32)
 
 
 def _check_no_numbers(words: Sequence[str], are_numbers: Sequence[bool], origin: Callable[[int], str]) -> None:
