@@ -10,16 +10,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prototorch.data.arrow_csv import open_arrow_csv
+from prototorch.data.csv_layout import (
+    HINTS,
+    check_widths,
+    drop_empty_column,
+    find_delimiter,
+    one_column_hint,
+    refuse_header_rows,
+)
 from prototorch.data.dataset import ArrayDataset
 from prototorch.data.label_words import (
     describe_word,
     encode_labels,
     is_number,
     looks_like_data,
+    number_hint,
     number_labels,
     parse_number,
 )
-from prototorch.data.safe_io import inflate_head, is_gzip, printable_path, read_head, read_text_bytes
+from prototorch.data.safe_io import decode_text, inflate_head, is_gzip, printable_path, read_head, read_text_bytes
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.errors import DataError, did_you_mean
@@ -42,7 +51,8 @@ def read_csv(
     """Read a table of numbers: columns ``x`` (float32 [features]) and the target.
 
     Args:
-        path: UTF-8 text; the delimiter is comma, semicolon or tab, whichever is most frequent in the first line.
+        path: UTF-8 text, or UTF-16 with a byte order mark; the delimiter is comma, semicolon, tab or |, whichever is
+            most frequent in the first line.
         label: the target column by name or by index (negative from the end); several columns form one target [n], none
             (an empty list) a table without a target.
         classes: class names in label order, for a target of text; default: the distinct values, sorted.
@@ -71,7 +81,9 @@ def read_csv(
     if not rows:
         raise DataError(f"{name}: has no rows")
     width = len(header or rows[0])
-    _check_widths(rows, lines, width, name)
+    check_widths(rows, lines, width, name)
+    if header is not None:
+        refuse_header_rows(header, rows, lines, name)
     is_table = width > 1 and any(is_number(cell) for cell in rows[0]) and not any(map(looks_like_data, header or []))
     table = groups or TableColumns()
     by_input, by_target = _match_columns(header, width, labels, features, table, name, is_table)
@@ -130,6 +142,8 @@ def _read_large(
         return None
     delimiter, rows = first
     header, width = _find_header(rows, by_name), len(rows[0])
+    if header is not None and (len(set(header)) < width or not header[-1]):
+        return None
     file = open_arrow_csv(path, delimiter, width, header is not None) if len(rows[-1]) == width else None
     if file is None or file.lines < 1:
         return None
@@ -190,24 +204,16 @@ def read_cells(path: str | os.PathLike[str], name: str, has_header: bool) -> Raw
     header = _find_header(rows, has_header)
     if len(rows) < 2:
         raise DataError(f"{name}: has no rows")
-    if header is None:
+    if header is None or all(map(is_number, header)):
         raise DataError(f"{name}: a table that is read by type needs a header of column names")
-    twice = next((word for word in header if header.count(word) > 1), None) if len(set(header)) < len(header) else None
-    if twice is not None:
-        raise DataError(f"{name}: has {header.count(twice)} columns named {twice!r}")
     rows, lines = rows[1:], lines[1:]
-    _check_widths(rows, lines, len(header), name)
+    check_widths(rows, lines, len(header), name)
+    refuse_header_rows(header, rows, lines, name)
     columns = {}
     for at, column in enumerate(header):
         columns[column] = np.empty(len(rows), object)
         columns[column][:] = [row[at] for row in rows]
     return RawTable(name, columns, np.array(lines))
-
-
-def _check_widths(rows: list[list[str]], lines: list[int], width: int, name: str) -> None:
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) != width:
-            raise DataError(f"{name}, line {line}: has {len(row)} fields, expected {width} as in the lines before it")
 
 
 def _find_columns(
@@ -225,14 +231,14 @@ def read_rows(
     prefers_tabs: whether a tab in the first line is the delimiter, whatever else it has: texts hold commas.
     Raises DataError for what is no UTF-8 text, no table, or empty.
     """
-    try:
-        text = read_text_bytes(path, MAX_LINE_BYTES).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+    text = decode_text(read_text_bytes(path, MAX_LINE_BYTES), name)
     if "\0" in text:
-        raise DataError(f"{name}: has NUL characters, so it is not a text file")
-    first_line = text.partition("\n")[0]
-    delimiter = "\t" if prefers_tabs and "\t" in first_line else max(",;\t", key=first_line.count)
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(f"{name}, line {line}: has NUL characters, so it is not a text file, or it is damaged")
+    hint = HINTS.get(text.lstrip()[:1]) if text.lstrip()[:2] in ("<!", "<?", "<h", "<t", "[{", "[[") else None
+    if hint is not None:
+        raise DataError(f"{name}: {hint}")
+    delimiter = find_delimiter(text.partition("\n")[0], prefers_tabs)
     rows, lines = [], []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
@@ -244,9 +250,12 @@ def read_rows(
             rows.append(row)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise DataError(f"{name}, line {reader.line_num}: {error}") from None
+        is_open = "end of data" in str(error)
+        hint = "; a quote that is opened somewhere before is not closed" if is_open else ""
+        raise DataError(f"{name}, line {reader.line_num}: {error}{hint}") from None
     if not rows:
         raise DataError(f"{name}: is empty")
+    drop_empty_column(rows)
     return rows, lines
 
 
@@ -267,13 +276,13 @@ def _first_lines(path: str | os.PathLike[str]) -> tuple[str, list[list[str]]] | 
     if is_gzip(head):
         head = inflate_head(head, MAX_HEAD_BYTES, printable_path(path))
     try:
-        text = (head if len(head) < MAX_HEAD_BYTES else head[: head.rfind(b"\n")]).decode("utf-8-sig")
-    except UnicodeDecodeError:
+        text = decode_text(head if len(head) < MAX_HEAD_BYTES else head[: head.rfind(b"\n") + 1], "")
+    except DataError:
         return None
     lines = [line for line in text.splitlines() if line.strip()][:2]
     if not lines or "\0" in text:
         return None
-    delimiter = max(",;\t", key=lines[0].count)
+    delimiter = find_delimiter(lines[0])
     try:
         rows = list(csv.reader(lines, delimiter=delimiter))
     except csv.Error:
@@ -305,7 +314,7 @@ def column_index(column: str | int, names: list[str], name: str, is_table: bool)
                 f"{name}: has no column {column!r}; expected a header of column names and, in the next line, numbers. "
                 "Without a header columns are given by index: label: -1 is the last"
             )
-        listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "") + one_column_hint(names)
         raise DataError(f"{name}: has no column {column!r}; it has {listing}.{did_you_mean(column, names)}")
     if not -len(names) <= column < len(names):
         raise DataError(f"{name}: has {len(names)} columns, so there is no index {column}")
@@ -320,7 +329,7 @@ def _parse_column(rows: list[list[str]], lines: list[int], column: int, names: l
         except ValueError:
             raise DataError(
                 f"{name}, line {lines[at]}, column {names[column]!r}: expected a number, "
-                f"got {describe_word(row[column])}"
+                f"got {describe_word(row[column])}{number_hint(row[column])}"
             ) from None
     return out
 

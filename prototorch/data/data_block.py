@@ -52,6 +52,10 @@ class Data(Block):
         doc="what a gap becomes in the columns of a table that do not say it; where this is mean or median, of "
         "categories the most frequent one, of texts none, of lists an element that marks it; none: an error",
     )
+    decimal: Literal[".", ","] = field(".", doc="what numbers of a table have for a decimal point")
+    thousands: Literal[",", ".", "'", " "] | None = field(
+        None, doc="what numbers of a table have between thousands, three digits each; none: nothing"
+    )
     scale: Scale = field(
         "auto",
         type=ScaleWord(),

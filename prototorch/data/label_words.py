@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 
@@ -11,19 +12,24 @@ from prototorch.errors import DataError, did_you_mean
 
 __all__ = [
     "DECIMAL_COMMA",
+    "GROUPED_NUMBER",
     "MISSING",
     "describe_word",
     "encode_labels",
     "is_number",
     "looks_like_data",
+    "number_hint",
     "number_labels",
+    "number_pattern",
     "parse_number",
 ]
 
+SPACES = "\u00a0\u202f"  # that stand between thousands, too
 MAX_NUMBER = 4096  # characters of a number
 #: cells that stand for no value, in lower case
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "missing", "?", "-", "--", ".", "#n/a")
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+GROUPED_NUMBER = re.compile(r"[-+]?\d{1,3}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
 
 
 def encode_labels(
@@ -90,7 +96,31 @@ def describe_word(word: str) -> str:
         return f"{text!r}"
     if DECIMAL_COMMA.fullmatch(text):
         return "a number with a decimal comma"
+    if GROUPED_NUMBER.fullmatch(text):
+        return "a number with separated thousands"
+    if is_number(text) and not math.isfinite(parse_number(text)):
+        return "a number that is not finite"
     return f"{'a number' if is_number(text) else 'text'} of {len(text):,} character{'s' * (len(text) != 1)}"
+
+
+def number_hint(cell: str) -> str:
+    """What to write where a cell of a column of numbers is none."""
+    text = cell.strip()
+    if DECIMAL_COMMA.fullmatch(text):
+        return '; a comma is declared: data { decimal: "," }, or thousands: "," where 1,234 is more than a thousand'
+    if GROUPED_NUMBER.fullmatch(text):
+        return '; what separates thousands is declared: data { thousands: "," }'
+    if is_number(text):
+        return "; a value that is missing is an empty cell"
+    return "; a column of texts is declared: type: category"
+
+
+def number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
+    """The numbers with this decimal point, and this between groups of three digits."""
+    groups = (
+        r"\d+" if thousands is None else rf"(\d+|\d{{1,3}}([{thousands}{SPACES if thousands == ' ' else ''}]\d{{3}})+)"
+    )
+    return re.compile(rf"[-+]?({groups}({re.escape(decimal)}\d*)?|{re.escape(decimal)}\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
 def looks_like_data(cell: str) -> bool:

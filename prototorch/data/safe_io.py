@@ -20,6 +20,7 @@ from prototorch.errors import DataError, ResourceError
 __all__ = [
     "DEFLATE_RATIO",
     "check_memory",
+    "decode_text",
     "expand_path",
     "inflate",
     "inflate_head",
@@ -111,6 +112,18 @@ def read_text_bytes(path: str | os.PathLike[str], longest: int) -> bytes | bytea
     return _check_lines(path, inflate(data, int.from_bytes(data[-4:], "little"), name), longest)
 
 
+def decode_text(data: bytes | bytearray, name: str) -> str:
+    """The text of a file: UTF-8, or UTF-16 with a byte order mark. Raises DataError for other bytes, with the line."""
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = bytes(data[: error.start]).count(b"\n") + 1
+        what = "UTF-16" if encoding == "utf-16" else "UTF-8"
+        hint = "; save it as UTF-8, in Excel as CSV UTF-8" if encoding != "utf-16" else ""
+        raise DataError(f"{name}, line {line}: is not {what} text (byte {error.start}){hint}") from None
+
+
 def _line_error(path: str | os.PathLike[str], line: int, longest: int) -> DataError:
     return DataError(f"{printable_path(path)}, line {line}: is longer than {longest:,} bytes; is this a text file?")
 
@@ -166,7 +179,8 @@ def inflate(data: bytes | bytearray, size: int, name: str) -> bytes:
     """
     if size > DEFLATE_RATIO * len(data):
         raise DataError(
-            f"{name}: its header declares {size:,} bytes, more than {len(data):,} compressed bytes can expand to"
+            f"{name}: its header declares {size:,} bytes, more than {len(data):,} compressed bytes can expand to; "
+            "is it cut off?"
         )
     check_memory(size, name)
     decompressor = zlib.decompressobj(wbits=31)

@@ -13,7 +13,14 @@ def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> 
     """How a table of a data block is read for a model. learn: whether it is the training's."""
     encoding = signature.table.encoding
     if data is None:
-        return TableOptions(encoding=encoding, learns=learn, needs_targets=bool(signature.learned))
+        block = signature.data
+        return TableOptions(
+            encoding=encoding,
+            learns=learn,
+            needs_targets=bool(signature.learned),
+            decimal="." if block is None else block.decimal,
+            thousands=None if block is None else block.thousands,
+        )
     return TableOptions(
         tuple(data.column),
         data.missing,
@@ -26,6 +33,8 @@ def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> 
         data.weights,
         tuple(signature.inputs),
         data.folder,
+        data.decimal,
+        data.thousands,
     )
 
 

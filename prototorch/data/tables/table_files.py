@@ -11,14 +11,24 @@ import numpy as np
 
 from prototorch.base.index import Entry, entries
 from prototorch.data.csv_reader import first_row, read_cells
-from prototorch.data.safe_io import inflate_head, is_gzip, is_text, printable_path, read_head, read_text_bytes
+from prototorch.data.safe_io import (
+    decode_text,
+    inflate_head,
+    is_gzip,
+    is_text,
+    printable_path,
+    read_head,
+    read_text_bytes,
+)
 from prototorch.data.tables.raw_table import RawTable, raw_column
 from prototorch.data.tables.table_format import TableFormat
 from prototorch.errors import DataError
 
-__all__ = ["read_header", "read_table_file", "table_kind"]
+__all__ = ["TABLE_SUFFIXES", "is_table_name", "read_header", "read_table_file", "table_kind"]
 
 HEAD_BYTES = 4096
+#: what the name of a text file that is read by type ends in: messages name its columns, and others may hold anything
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab")
 MAX_LINE_BYTES = 1 << 24
 
 
@@ -33,7 +43,10 @@ def table_kind(path: str | os.PathLike[str]) -> str | None:
         return str(format_entry.facts["kind"])
     if is_gzip(head):
         head = inflate_head(head, HEAD_BYTES, printable_path(path))
-    if b"\0" in head or not is_text(head):
+    is_utf16 = head[:2] in (b"\xff\xfe", b"\xfe\xff")
+    if is_utf16:
+        head = head[: len(head) // 2 * 2].decode("utf-16", "ignore").encode("utf-8", "ignore")
+    if not is_table_name(path) and (b"\0" in head or not is_text(head)):
         return None
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     return "jsonl" if start.startswith(b"{") and start[1:].lstrip()[:1] in (b'"', b"}") else "csv"
@@ -53,6 +66,11 @@ def read_table_file(path: str | os.PathLike[str], has_header: bool) -> RawTable:
     return read_cells(path, printable_path(path), has_header)
 
 
+def is_table_name(path: str | os.PathLike[str]) -> bool:
+    """Whether the name of a file says that it is a table of text."""
+    return Path(str(path).lower().removesuffix(".gz")).suffix in TABLE_SUFFIXES
+
+
 def _find_format(head: bytes) -> Entry | None:
     """The format whose signature begins a file; what reads it is imported when it reads."""
     formats = entries(TableFormat.__name__)
@@ -67,10 +85,7 @@ def read_header(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
 def _read_json_lines(path: str | os.PathLike[str]) -> RawTable:
     """A JSON object a line: its names are the columns; one that a line leaves out is a gap."""
     name = printable_path(path)
-    try:
-        text = bytes(read_text_bytes(path, MAX_LINE_BYTES)).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: is not UTF-8 text (byte {error.start})") from None
+    text = decode_text(read_text_bytes(path, MAX_LINE_BYTES), name)
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):

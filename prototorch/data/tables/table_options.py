@@ -25,6 +25,7 @@ class TableOptions:
         outputs: the number of outputs that are learned.
         groups: the ``inputs`` blocks; weights: the column of the weights of the rows.
         inputs: the inputs of the model. folder: of the images; None: that of the table.
+        decimal, thousands: what is written for the decimal point, and between thousands.
     """
 
     statements: tuple[Column, ...] = ()
@@ -38,9 +39,12 @@ class TableOptions:
     weights: str | None = None
     inputs: tuple[str, ...] = ()
     folder: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
 
     @property
     def is_declared(self) -> bool:
         """Whether a table is read by type whatever its values are."""
         is_stated = bool(self.statements or self.groups) or self.missing is not None or self.weights is not None
+        is_stated = is_stated or self.decimal != "." or self.thousands is not None
         return self.encoding is not None or is_stated or self.scale != "auto"

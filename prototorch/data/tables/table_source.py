@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
+from prototorch.data.csv_layout import one_column_hint
 from prototorch.data.csv_reader import read_csv
 from prototorch.data.dataset import ArrayDataset, Dataset
-from prototorch.data.label_words import encode_labels
+from prototorch.data.label_words import encode_labels, number_pattern
 from prototorch.data.safe_io import printable_path
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.column_block import Column, InputColumns, find_statement
 from prototorch.data.tables.raw_table import RawTable
 from prototorch.data.tables.table_dataset import EncodedTable, TableDataset, TableTargets
 from prototorch.data.tables.table_encoding import list_names
-from prototorch.data.tables.table_files import read_table_file, table_kind
+from prototorch.data.tables.table_files import TABLE_SUFFIXES, is_table_name, read_table_file, table_kind
 from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.tables.typed_values import TypedValues, ValueType, guess_type, parse_values, to_words
 from prototorch.errors import DataError, DataWarning, did_you_mean, warn_user
@@ -28,8 +29,6 @@ from prototorch.text.diagnostics import located
 
 __all__ = ["open_raw_table", "open_table"]
 
-#: what the name of a text file that is read by type ends in: messages name its columns, and others may hold anything
-_SUFFIXES = (".csv", ".tsv", ".tab")
 MAX_GUESSED = 100  # different texts of a column that is taken for categories without a statement
 MIN_REPEATED = 20  # rows from which on categories must repeat
 
@@ -49,11 +48,11 @@ def open_table(
     """
     options = options or TableOptions()
     is_csv = table_kind(path) in (None, "csv")
-    is_named = Path(str(path).lower().removesuffix(".gz")).suffix in _SUFFIXES
+    is_named = is_table_name(path)
     if options.is_declared and is_csv and not is_named:
         raise DataError(
-            f"{printable_path(path)}: a text file is read by type where its name ends in {', '.join(_SUFFIXES)}, or in "
-            "one of them and .gz: give it such a name, or leave out what is said of its columns"
+            f"{printable_path(path)}: a text file is read by type where its name ends in {', '.join(TABLE_SUFFIXES)}, "
+            "or in one of them and .gz: give it such a name, or leave out what is said of its columns"
         )
     if options.is_declared or not is_csv:
         raw = _read(path, True, options)
@@ -74,7 +73,25 @@ def open_table(
 
 def _read(path: str | os.PathLike[str], has_header: bool, options: TableOptions) -> RawTable:
     """The columns of a file, with the folder of its images: that of the block, else its own."""
-    return replace(read_table_file(path, has_header), folder=options.folder or os.path.dirname(os.path.abspath(path)))
+    table = read_table_file(path, has_header)
+    columns = table.columns
+    if options.decimal != "." or options.thousands is not None:
+        pattern = number_pattern(options.decimal, options.thousands)
+        columns = {name: _plain_numbers(values, pattern, options) for name, values in columns.items()}
+    return replace(table, columns=columns, folder=options.folder or os.path.dirname(os.path.abspath(path)))
+
+
+def _plain_numbers(values: np.ndarray, pattern: re.Pattern[str], options: TableOptions) -> np.ndarray:
+    """A column with a decimal point, and nothing between thousands, in all numbers that are texts."""
+    if values.dtype.kind != "O":
+        return values
+    plain = values.copy()
+    for row, cell in enumerate(values):
+        if isinstance(cell, str) and pattern.fullmatch(cell.strip()):
+            text = cell.strip()
+            text = text if options.thousands is None else "".join(text.split(options.thousands))
+            plain[row] = text.replace("\u00a0", "").replace("\u202f", "").replace(options.decimal, ".")
+    return plain
 
 
 def open_raw_table(
@@ -365,5 +382,6 @@ def _find_column(table: RawTable, column: str | int) -> str:
 def _refuse_column(table: RawTable, column: str, reason: str = "") -> NoReturn:
     names = list(table.columns)
     raise DataError(
-        f"{table.name}: has no column {column!r}{reason}; it has {list_names(names)}.{did_you_mean(column, names)}"
+        f"{table.name}: has no column {column!r}{reason}; it has {list_names(names)}{one_column_hint(names)}."
+        f"{did_you_mean(column, names)}"
     )

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from prototorch.data.label_words import DECIMAL_COMMA, MISSING, describe_word, is_number, parse_number
+from prototorch.data.label_words import DECIMAL_COMMA, MISSING, describe_word, is_number, number_hint, parse_number
 from prototorch.data.tables.list_values import parse_lists
 from prototorch.data.tables.raw_table import SECONDS
 from prototorch.errors import DataError
@@ -143,7 +143,7 @@ def parse_values(
             numbers[row] = parse(cell.strip())
         except (ValueError, OverflowError):
             expected = _EXPECTED[type_] if date_format is None else f"a date written as {date_format!r}"
-            hint = "" if type_ != "number" else "; a column of texts is declared: type: category"
+            hint = number_hint(cell) if type_ == "number" else ""
             if type_ == "date" and date_format is None:
                 hint = '; another form is declared: format: "%d.%m.%Y"'
             raise DataError(f"{origin(row)}: expected {expected}, got {describe_word(cell)}{hint}") from None
