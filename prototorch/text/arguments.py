@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prototorch.errors import did_you_mean
+from prototorch.text.call_schema import schema_at
 from prototorch.text.expressions import Name
+from prototorch.text.name_resolution import BODIES_OF_LAYERS, TOP_LEVEL_BLOCKS
 from prototorch.text.operands import render_value
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
@@ -153,22 +155,22 @@ def layer_arguments(block: BlockDef, arguments_of: Callable[[str], ArgumentNames
     """
     names = {a.name for a in block.arguments}
     layers: set[str] = set()
-    waiting: list[Any] = [block.body]
+    waiting: list[tuple[Any, bool]] = [(block.body, True)]  # with whether layers stand there
     while waiting and len(layers) < len(names):
-        node = waiting.pop()
+        node, layers_stand = waiting.pop()
         if isinstance(node, Body):
-            waiting.extend(node.statements)
+            waiting.extend((s, layers_stand) for s in node.statements)
         elif isinstance(node, Repeat):
-            waiting.append(node.body)
+            waiting.append((node.body, layers_stand))
         elif isinstance(node, If):
-            waiting.extend(body for _, body in node.arms)
-            waiting.append(node.else_body)
-        elif isinstance(node, Field):
-            if node.name in names and isinstance(node.value, Body | CallBody):
-                layers.add(node.name)
-            if names and isinstance(node.value, Body | CallBody):
-                layers |= names & _given_as_layers(node, arguments_of(node.name))
-            waiting.append(node.value.body if isinstance(node.value, CallBody) else node.value)
+            waiting.extend((body, layers_stand) for _, body in node.arms)
+            waiting.append((node.else_body, layers_stand))
+        elif isinstance(node, Field) and isinstance(node.value, Body | CallBody):
+            is_known = node.name in TOP_LEVEL_BLOCKS or schema_at((node.name,)) is not None
+            if layers_stand and not is_known:
+                layers |= names & {node.name, *_given_as_layers(node, arguments_of(node.name))}
+            inside = node.name in BODIES_OF_LAYERS or (layers_stand and not is_known)
+            waiting.append((node.value.body if isinstance(node.value, CallBody) else node.value, inside))
     return frozenset(layers)
 
 

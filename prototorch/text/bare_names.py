@@ -11,7 +11,7 @@ from typing import Any
 from prototorch.text.call_schema import schema_at
 from prototorch.text.diagnostics import Report
 from prototorch.text.lexer import EQUALS_SIGN
-from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, TOP_LEVEL_FIELDS
+from prototorch.text.name_resolution import BODIES_OF_LAYERS, TOP_LEVEL_BLOCKS, TOP_LEVEL_FIELDS
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     Body,
@@ -30,7 +30,6 @@ from prototorch.text.syntax_tree import (
 __all__ = ["explain_field_without_value", "refuse_bare_names"]
 
 _INPUTS = ("input", "Input")  # what a bare name of is followed by its own, in a text of mistakes
-_BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
 
 
 def refuse_bare_names(
@@ -159,7 +158,7 @@ def _is_on_line_of(first: Span | None, second: Span | None) -> bool:
 
 def _check_statement(s: Any, report: Report, layers_stand: bool | None) -> Any:
     if isinstance(s, Field):
-        stand: bool | None = isinstance(s.value, Body) and s.name in _BODIES_OF_LAYERS
+        stand: bool | None = isinstance(s.value, Body) and s.name in BODIES_OF_LAYERS
         if not stand and layers_stand is not False and isinstance(s.value, Body | CallBody | TypedBlock):
             is_block = layers_stand is None if isinstance(s.value, TypedBlock) else _may_be_block(s.name)
             stand = None if is_block else False

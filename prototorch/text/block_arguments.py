@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from prototorch.text.arguments import ArgumentNames, UseFields, layer_arguments
-from prototorch.text.block_values import BlockWord, LayersValue
+from prototorch.text.block_values import LayersValue, LayerWord
 from prototorch.text.call_schema import schema_at
 from prototorch.text.expansion_state import NET, Names, Scope, find_variable
 from prototorch.text.expressions import Name
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS
 from prototorch.text.operands import BareWord, ScopedString, render_value
 from prototorch.text.shipped_blocks import shipped_blocks
+from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     Argument,
     BlockDef,
@@ -61,6 +62,7 @@ class BlockArguments(ValueBinder, ABC):
             line = block[1].name_span.line if block[1].name_span is not None else 0
             message = f"{name!r} may mean the block {name} of line {line} or the value {name} ({render_value(value)})"
             self.report_error(f"{message}: rename one of them.", statement.name_span, scope)
+            return InvalidValue(statement.span)
         return None
 
     def named_block(self, statement: Field, value: BareWord | TypedBlock, scope: Scope) -> tuple[str, Block | None]:
@@ -68,7 +70,7 @@ class BlockArguments(ValueBinder, ABC):
         reported, and its name is empty."""
         word = value.word if isinstance(value, TypedBlock) else str(value)
         use = replace(statement, name=word)
-        if isinstance(value, BlockWord):
+        if isinstance(value, LayerWord) and value.block is not None:
             if word in scope.active:
                 self.report_skipped(f"The block {word!r} uses itself.", statement.name_span, scope)
                 return "", None
@@ -80,6 +82,14 @@ class BlockArguments(ValueBinder, ABC):
             self.report_early_use(use, block, scope)
             return "", None
         return word, None
+
+    def word_span(self, statement: Field, value: BareWord | TypedBlock) -> Span | None:
+        """Where the layer or block is named that stands in the place of an argument or a param."""
+        if isinstance(value, LayerWord):
+            return value.span
+        param = self.params.get(statement.name)
+        span = value.word_span if isinstance(value, TypedBlock) else None
+        return span or (param.value.span if param is not None else statement.name_span)
 
     def visible_block(self, statement: Field, scope: Scope) -> Block | None:
         """The block that a statement uses, which may be used here; one that every text may use included."""
@@ -115,9 +125,11 @@ class BlockArguments(ValueBinder, ABC):
         target: Scope,
         names: Names,
         scope: Scope,
-        is_layer: bool,
+        layers_example: str | None,
     ) -> Any:
-        """The value of a block's argument: from the use, else its default."""
+        """The value of a block's argument: from the use, else its default. layers_example: how layers are given for
+        it; None where it is none."""
+        is_layer = layers_example is not None
         if argument.name in use_fields.fields:
             node = use_fields.fields[argument.name].value
             layers = self.layers_value(argument.name, node, names, scope, target.chain) if is_layer else None
@@ -125,9 +137,17 @@ class BlockArguments(ValueBinder, ABC):
                 return layers
             value = self.evaluate(node, names, scope)
             self.spend_value(value, statement.name_span, scope)
-            block = self.find_block(value) if type(value) is BareWord else None
-            if block is not None and block[0] < scope.visible:
-                return BlockWord.of(str(value), block)
+            if is_layer and type(value) is BareWord:
+                block = self.find_block(value)
+                is_visible = block is not None and block[0] < scope.visible
+                return LayerWord.of(str(value), block if is_visible else None, node.span)
+            if is_layer and not isinstance(value, BareWord | TypedBlock | InvalidValue):
+                message = (
+                    f"{statement.name}.{argument.name} must be layers, or the name of a layer or a block, "
+                    f"not {render_value(value)}."
+                )
+                self.report_error(message, node.span, scope)
+                return InvalidValue(node.span)
             return ScopedString.wrap(value, scope.prefix)
         if argument.default is not None:
             layers = (
@@ -137,7 +157,9 @@ class BlockArguments(ValueBinder, ABC):
                 self.evaluate(argument.default, inner, replace(scope, chain=target.chain)) if layers is None else layers
             )
         if "?" not in use_fields.fields and not any(key.endswith(f"{argument.name!r}?") for key in use_fields.fields):
-            self.report_error(f"The block {statement.name} needs {argument.name!r}.", statement.name_span, scope)
+            hint = f": {layers_example}" if is_layer else ""
+            message = f"The block {statement.name} needs {argument.name!r}{hint}."
+            self.report_error(message, statement.name_span, scope)
         return InvalidValue(statement.name_span)
 
     def layers_value(

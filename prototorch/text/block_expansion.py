@@ -132,10 +132,12 @@ class BlockExpander(BlockArguments, ABC):
         use_fields = self.bind_use(statement, definition, layers, scope)
         self.name_use(use_fields, definition.name, target, names, scope, statement)
         inner = new_names(self.global_names)
+        bodies = body_arguments(definition, layers)
         for argument in definition.arguments:
-            is_layer = argument.name in layers
+            inside = "{ ... }" if bodies == [argument.name] else f"{{ {argument.name} {{ ... }} }}"
+            example = f"{definition.name} {inside}" if argument.name in layers else None
             inner[argument.name] = self.argument_value(
-                argument, use_fields, inner, statement, target, names, scope, is_layer
+                argument, use_fields, inner, statement, target, names, scope, example
             )
         return self.expand_use(use_fields, definition, inner, target, names, scope, statement)
 
@@ -153,8 +155,15 @@ class BlockExpander(BlockArguments, ABC):
         """The fields of a use by name; mistakes are reported. layers: the arguments that are layers."""
         bodies = body_arguments(definition, layers)
         if not bodies:
-            report = self.report.with_chain(scope.chain)
-            statements = refuse_bare_names(statement.value.statements, report, False, layers)
+            statements = statement.value.statements
+            layer = next((s for s in statements if _is_layer_call(s)), None)
+            fields = {a.name for a in definition.arguments}  # of one without its ':', what follows is no layer
+            calls = (s.name for s in statements if isinstance(s, Field) and isinstance(s.value, CallBody))
+            if layer is not None and fields.isdisjoint(calls):
+                message = f"The block {definition.name} takes no layers in its braces."
+                self.report_error(message, layer.name_span, scope)
+                statements = tuple(s for s in statements if not _is_layer_call(s))
+            statements = refuse_bare_names(statements, self.report.with_chain(scope.chain), False, layers)
             statement = replace(statement, value=replace(statement.value, statements=statements))
         use_fields = bind_arguments(statement, definition, bodies)
         for message, span in use_fields.errors:
@@ -306,6 +315,12 @@ class BlockExpander(BlockArguments, ABC):
         if not isinstance(value, InvalidValue):
             self.report_error("The name of a block's use must be a string in quotes.", name_field.value.span, scope)
         return self.name_resolver.block_use_name(block, scope.prefix)
+
+
+def _is_layer_call(statement: Any) -> bool:
+    """Whether a statement is a layer, and in no spelling a field."""
+    is_call = isinstance(statement, Field) and isinstance(statement.value, CallBody)
+    return is_call and (bool(statement.outputs) or schema_at((statement.name,)) is not None)
 
 
 def _input_names(use: BlockUse) -> list[str]:

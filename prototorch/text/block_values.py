@@ -9,7 +9,7 @@ from prototorch.text.operands import BareWord
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import BlockDef, Body, ExpansionFrame, Field, InvalidValue, Scalar, Value
 
-__all__ = ["BlockUse", "BlockWord", "LayerSettings", "LayersValue"]
+__all__ = ["BlockUse", "LayerSettings", "LayerWord", "LayersValue"]
 
 
 @dataclass(slots=True)
@@ -26,16 +26,18 @@ class BlockUse:
     outputs: list[tuple[str, Span | None]] = field(default_factory=list)
 
 
-class BlockWord(BareWord):
-    """A word that names a block, as an argument of another block: it means the block that was seen where it stands."""
+class LayerWord(BareWord):
+    """A word that names a layer or a block, as an argument of a block. block: what it means where it stands, with its
+    place in the order of definitions; None for a layer. span: where it stands."""
 
-    __slots__ = ("block",)
-    block: tuple[int, BlockDef]
+    __slots__ = ("block", "span")
+    block: tuple[int, BlockDef] | None
+    span: Span | None
 
     @classmethod
-    def of(cls, word: str, block: tuple[int, BlockDef]) -> BlockWord:
+    def of(cls, word: str, block: tuple[int, BlockDef] | None, span: Span | None) -> LayerWord:
         new = cls(word)
-        new.block = block
+        new.block, new.span = block, span
         return new
 
 

@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from prototorch.text import expressions as ex
+from prototorch.text.arguments import ArgumentNames, layer_arguments
 from prototorch.text.call_schema import CallSchema, Path, schema_at
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, TOP_LEVEL_FIELDS, string_values
 from prototorch.text.reader import is_name
+from prototorch.text.shipped_blocks import shipped_blocks
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
@@ -79,6 +81,9 @@ class _NoCallError(Exception):
 class _Styler:
     def __init__(self, document: Document):
         self.blocks = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
+        self.layer_arguments: dict[str, frozenset[str]] = {}
+        for name, block in self.blocks.items():
+            self.layer_arguments[name] = layer_arguments(block, self.arguments_of)
         self.has_includes = any(isinstance(s, Include) for s in document.statements)
         self.params = frozenset(s.name for s in document.statements if isinstance(s, Param | Let))
 
@@ -120,16 +125,19 @@ class _Styler:
         return s if context.owner is None else replace(s, value=self.value(value, owner, context))
 
     def name_output(self, s: Field, body: Body, context: _Context) -> tuple[Field, Body]:
-        """A layer with its ``top`` written before it, and its body without it."""
+        """A layer with its ``top`` written before it, or several behind it, and its body without it."""
         tops = [f for f in body.fields if f.name == "top"]
         if context.owner is not None or s.outputs or len(tops) != 1 or tops[0].trivia is not None:
             return s, body
-        name = tops[0].value.value if isinstance(tops[0].value, Scalar) else None
+        names = string_values(tops[0].value)
+        is_list = isinstance(tops[0].value, ListValue)
         is_layer = s.name not in (*self.blocks, *TOP_LEVEL_BLOCKS) and schema_at((s.name,)) is not None
-        if not is_layer or not isinstance(name, str) or not is_name(name) or name in TOP_LEVEL_FIELDS:
+        if not is_layer or len(names) != (len(tops[0].value.items) if is_list else 1) or len({*names}) != len(names):
+            return s, body
+        if not names or not all(map(is_name, names)) or any(name in TOP_LEVEL_FIELDS for name in names):
             return s, body
         rest = replace(body, statements=tuple(f for f in body.statements if f is not tops[0]))
-        return replace(s, value=rest, outputs=(Word(name),)), rest
+        return replace(s, value=rest, outputs=tuple(map(Word, names))), rest
 
     def note_outputs(self, s: Field, body: Body, context: _Context) -> None:
         if context.owner is None:
@@ -163,6 +171,8 @@ class _Styler:
             if text.count("\n") > 1 or len(text) + 2 * context.indent > CALL_WIDTH or len(text) >= len(old):
                 raise _NoCallError
         except _NoCallError:
+            if context.owner is None and (s.name in self.blocks or schema_at((s.name,)) is None):
+                return replace(s, value=self.braces_of_use(s, body, context))
             layers = context.owner is None and s.name == "branch"
             owner = context.owner if layers else path
             outputs = context.outputs if layers else {}
@@ -177,6 +187,35 @@ class _Styler:
                     fields.append(self.statement(f, inner))
             return replace(s, value=replace(body, statements=tuple(fields)))
         return new
+
+    def braces_of_use(self, s: Field, body: Body, context: _Context) -> Body:
+        """The braces of a block's use with the layers in them as calls; a block of another file has any arguments."""
+        block = self.blocks.get(s.name) or shipped_blocks().get(s.name)
+        names = {a.name for a in block.arguments} if block is not None else set()
+        bodies = (self.arguments_of(s.name) or ((), ()))[1]
+        inside = _Context(context.variables, dict(context.outputs), None, context.indent + 1)
+        fields = _Context(context.variables, {}, (s.name,), context.indent + 1)
+        statements = []
+        for f in body.statements:
+            has_braces = isinstance(f, Field) and isinstance(f.value, Body)
+            if has_braces and f.name in bodies:
+                layers = replace(inside, outputs=dict(inside.outputs), indent=inside.indent + 1)
+                statements.append(replace(f, value=self.body(f.value, layers)))
+            elif has_braces and f.name not in names:
+                is_layer = block is not None or schema_at((f.name,)) is not None
+                statements.append(self.field(f, inside) if is_layer else f)
+            else:
+                statements.append(
+                    self.statement(f, inside if not isinstance(f, Field) and block is not None else fields)
+                )
+        return replace(body, statements=tuple(statements))
+
+    def arguments_of(self, name: str) -> ArgumentNames | None:
+        """See `layer_arguments`; of blocks of the text, those before."""
+        if name in self.layer_arguments:
+            return [a.name for a in self.blocks[name].arguments], self.layer_arguments[name]
+        block = shipped_blocks().get(name) if name not in self.blocks else None
+        return None if block is None else ([a.name for a in block.arguments], layer_arguments(block, lambda _: None))
 
     # ------------------------------------------------------------------ calls
 

@@ -162,7 +162,7 @@ class _Expander(BlockExpander):
             word, block = self.named_block(statement, value, scope)
             if not word:
                 return None
-            statement = replace(statement, name=word)
+            statement = replace(statement, name=word, name_span=self.word_span(statement, value))
         if isinstance(statement.value, CallBody):
             definition = value.definition if isinstance(value, LayersValue) else block[1] if block else None
             statement = CallInScope(self, names, scope).bind_statement(statement, definition)

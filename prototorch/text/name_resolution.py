@@ -15,6 +15,8 @@ TOP_LEVEL_BLOCKS = frozenset(("input", "Input", "output", "preprocess", "augment
                               "compile", "fit", "data", "layer", "layers"))  # fmt: skip
 # Names that no block may have: those, but for Caffe's, whose texts have no blocks.
 RESERVED_NAMES = TOP_LEVEL_BLOCKS - {"layer", "layers"} | {"branch"}
+# Names whose braces hold layers.
+BODIES_OF_LAYERS = ("branch", "preprocess", "augment")
 # Fields at the top level of a text, which no output can be named by.
 TOP_LEVEL_FIELDS = ("name", "import", "data_format", "output", "class_names")
 

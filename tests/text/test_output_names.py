@@ -159,7 +159,8 @@ def test_trees_with_other_names_differ():
         ('Dense { units: 4  top: "a/b" }\n', 'Dense(4, top: "a/b")\n'),
         ('Dense { units: 4  top: "repeat" }\n', 'Dense(4, top: "repeat")\n'),
         ('Dense { units: 4  top: "output" }\n', 'Dense(4, top: "output")\n'),
-        ('Split { sections: 2  top: ["a", "b"] }\n', 'Split(sections: 2, top: ["a", "b"])\n'),
+        ('Split { sizes: [2, 2]  top: ["a", "b"] }\n', "Split([2, 2]) -> (a, b)\n"),
+        ('Split { sizes: [2, 2]  top: ["a", "b/c"] }\n', 'Split([2, 2], top: ["a", "b/c"])\n'),
         ("x = two { n: 3 }\n", "x = two(3)\n"),
     ],
 )
