@@ -116,6 +116,7 @@ ENTRIES = {
     'TableFormat': {
         'engine/storage': {
             'arrow_source': (('PARQUET', {'kind': 'parquet', 'signature': b'PAR1'}), ('FEATHER', {'kind': 'feather', 'signature': b'ARROW1'})),
+            'workbook_source': (('EXCEL', {'kind': 'excel', 'signature': b'PK\x03\x04', 'marks': (b'[Content_Types].xml', b'xl/', b'docProps/', b'_rels/.rels'), 'has_tables': True}), ('SQLITE', {'kind': 'sqlite', 'signature': b'SQLite format 3\x00', 'has_tables': True})),
         },
     },
     'ArrayFormat': {
@@ -415,7 +416,7 @@ FILES = {
     'compiler': ('__init__', 'compiled_call', 'compiled_function', 'gradient', 'guards', 'host_function', 'impure_reads', 'own_code', 'plan_run', 'recorded_function', 'saved_function', 'saved_graph', 'signature', 'tensor_states', 'text_layers', 'trace', 'trace_result', 'traced_array'),
     'constraints': ('__init__', 'base', 'norms'),
     'cuda': ('__init__', 'array_namespace', 'availability', 'backend', 'cudart', 'cupy_device', 'device_kind', 'device_protocol', 'device_report', 'device_sources', 'devices', 'driver', 'dry_run_device', 'fake_device', 'fake_device_array', 'graph_capture', 'host_writer', 'memory', 'packages', 'pinned_pool', 'random', 'stream_context', 'stream_kernel', 'tensor_types'),
-    'engine/storage': ('__init__', 'array_writer', 'arrow_sandbox', 'arrow_source', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'zip_members', 'zip_writer', 'zipped_hdf5'),
+    'engine/storage': ('__init__', 'array_writer', 'arrow_sandbox', 'arrow_source', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'workbook_sandbox', 'workbook_source', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'graph': ('__init__', 'allocation', 'batch_analysis', 'channel_axes', 'connect', 'cost', 'decoding', 'executable', 'function_tracing', 'graph_printer', 'in_place', 'input_spec', 'ir', 'layer_schema', 'liveness', 'memory_planner', 'mixed_precision', 'net', 'net_imports', 'net_reader', 'net_writer', 'operator_layers', 'pipeline', 'plan', 'plan_printer', 'probe', 'subnet', 'symbolic', 'symbolic_functions', 'symbolic_operators', 'text_upgrade', 'trace', 'verify', 'weight_spec'),
     'initializers': ('__init__', 'base', 'constant', 'forget_bias', 'random'),
     'interop': ('__init__', 'channel_order', 'element_types', 'imported_model', 'model_files', 'protobuf_reader', 'shipped_models', 'symbolic_batch', 'weight_statistics'),

@@ -52,6 +52,9 @@ class Data(Block):
         doc="what a gap becomes in the columns of a table that do not say it; where this is mean or median, of "
         "categories the most frequent one, of texts none, of lists an element that marks it; none: an error",
     )
+    table: str | None = field(
+        None, doc="the name of a table of an SQLite file, or of a sheet of Excel; none: the only table, the first sheet"
+    )
     decimal: Literal[".", ","] = field(".", doc="what numbers of a table have for a decimal point")
     thousands: Literal[",", ".", "'", " "] | None = field(
         None, doc="what numbers of a table have between thousands, three digits each; none: nothing"
@@ -112,6 +115,7 @@ class Data(Block):
         example('data { source: "reviews.csv"  text: table  features: "review"  label: "sentiment" }'),
         example('data { source: "people.csv"  label: "fare"  column { name: "ticket"  type: ignore } }'),
         example('data { source: "people.csv"  label: "fare"  weights: "count"  column { name: "fare"  scale: log } }'),
+        example('data { source: "shop.db"  table: "orders"  label: "price" }'),
         example('data { source: "novel.txt"  text: windows  stride: 16 }'),
     ]
 

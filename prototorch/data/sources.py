@@ -263,7 +263,7 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
     if is_idx(inner) and len(inner) >= 8:
         return _with_targets({"train": _open_idx_file(path, options, check)}, options)
     for _, recognise, read in _array_formats():
-        if recognise(head[:16]):
+        if recognise(head[:16]) and not tables.is_workbook(head):
             names = [str(label) for label in options.labels]
             return dict(datasets_from_arrays(read(path), printable_path(path), names, options.classes))
     kind = tables.table_kind(path)
@@ -271,7 +271,7 @@ def _open_file(path: Path, options: SourceOptions, check: Callable[[Path], None]
         kinds = ", ".join(kind for kind, _, _ in _array_formats())
         raise DataError(
             f"{printable_path(path)}: unknown format; supported are IDX, {kinds}, CSV, JSON lines, Parquet, Feather, "
-            "a list of images"
+            "Excel, SQLite, a list of images"
         )
     if kind in (None, "csv") and not is_gzip(head) and _is_image_list(_image_root(path, options), head):
         images = open_image_list(path, options.reader, options.classes, root=_image_root(path, options))
@@ -300,8 +300,8 @@ def is_table(path: Path) -> bool:
 
 def is_array_file(path: Path) -> bool:
     """Whether a file holds named arrays, such as npz or HDF5."""
-    head = read_head(path, 16)
-    return any(recognise(head) for _, recognise, _ in _array_formats())
+    head = read_head(path, 4096)
+    return not tables.is_workbook(head) and any(recognise(head[:16]) for _, recognise, _ in _array_formats())
 
 
 def read_array_file(path: Path) -> dict[str, np.ndarray]:

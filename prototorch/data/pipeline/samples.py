@@ -28,6 +28,7 @@ from prototorch.data.safe_io import printable_path
 from prototorch.data.sources import find_source, is_array_file, is_dataset_source, is_table, read_array_file
 from prototorch.data.table_columns import TableColumns
 from prototorch.data.tables.table_files import read_header, table_kind
+from prototorch.data.tables.table_options import TableOptions
 from prototorch.data.tables.table_source import open_table
 from prototorch.data.text_files import read_texts
 from prototorch.errors import DataError, UsageError
@@ -165,28 +166,33 @@ def _open_arrays(path: Path, signature: ModelSignature) -> Samples:
 
 def _read_table(path: Path, signature: ModelSignature) -> ArrayDataset:
     """The columns of a table that the model was trained on; without their names all, or all but the target's."""
+    options = TableOptions(table=None if signature.data is None else signature.data.table)
     if len(signature.inputs) > 1:
-        names, is_header = read_header(path)
+        names, is_header = read_header(path, None if signature.data is None else signature.data.table)
         groups = match_columns(names, signature, printable_path(path)) if is_header else None
-        return _open_columns(path, groups=groups)
+        return _open_columns(path, groups=groups, options=options)
     features = _features(signature)
     if features:
-        return _open_columns(path, features=features)
-    table = _open_columns(path)
+        return _open_columns(path, features=features, options=options)
+    table = _open_columns(path, options=options)
     shape = signature.input_shape if len(signature.inputs) == 1 else ()
     if shape and shape[-1] is not None and table.columns["x"].shape[0] == shape[-1] + 1:
         label = [] if signature.data is None else [*signature.data.label]
-        return _open_columns(path, label or [-1])
+        return _open_columns(path, label or [-1], options=options)
     return table
 
 
 def _open_columns(
-    path: Path, labels: Sequence[str | int] = (), features: Sequence[str | int] = (), groups: TableColumns | None = None
+    path: Path,
+    labels: Sequence[str | int] = (),
+    features: Sequence[str | int] = (),
+    groups: TableColumns | None = None,
+    options: TableOptions | None = None,
 ) -> ArrayDataset:
     """The columns of a table of numbers."""
     if table_kind(path) in (None, "csv"):
         return read_csv(path, labels, features=features, groups=groups)
-    table = open_table(path, labels, features, (), groups)
+    table = open_table(path, labels, features, (), groups, options)
     assert isinstance(table, ArrayDataset)
     return table
 

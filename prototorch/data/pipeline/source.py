@@ -143,7 +143,7 @@ def _by_names(data: Data, signature: ModelSignature, limits: ReadLimits | None) 
     path = find_source(data.source, limits, data.text_folder)
     if path is None or not path.is_file() or is_dataset_source(path) or not is_table(path) or is_array_file(path):
         return data, None
-    cells, is_header = read_header(path)
+    cells, is_header = read_header(path, data.table)
     recorded = (*table.features, *(column for columns in table.inputs.values() for column in columns))
     if not (is_header or (recorded and set(recorded) <= set(cells))):
         return data, None

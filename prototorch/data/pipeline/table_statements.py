@@ -20,6 +20,7 @@ def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> 
             needs_targets=bool(signature.learned),
             decimal="." if block is None else block.decimal,
             thousands=None if block is None else block.thousands,
+            table=None if block is None else block.table,
         )
     return TableOptions(
         tuple(data.column),
@@ -35,6 +36,7 @@ def table_options(data: Data | None, signature: ModelSignature, learn: bool) -> 
         data.folder,
         data.decimal,
         data.thousands,
+        data.table,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from prototorch.base.public_names import PublicNames
 
-_NAMES = PublicNames(__name__, {"table_files": "table_kind", "table_source": "open_table"})
+_NAMES = PublicNames(__name__, {"table_files": "is_workbook table_kind", "table_source": "open_table"})
 __all__ = _NAMES.names()
 
 

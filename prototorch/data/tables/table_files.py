@@ -1,4 +1,4 @@
-"""Files of tables by their content: CSV and JSON lines, also compressed by gzip, Parquet, Feather."""
+"""Files of tables by their content: CSV and JSON lines, also compressed by gzip, Parquet, Feather, Excel, SQLite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from prototorch.data.tables.raw_table import RawTable, raw_column
 from prototorch.data.tables.table_format import TableFormat
 from prototorch.errors import DataError
 
-__all__ = ["TABLE_SUFFIXES", "is_table_name", "read_header", "read_table_file", "table_kind"]
+__all__ = ["TABLE_SUFFIXES", "is_table_name", "is_workbook", "read_header", "read_table_file", "table_kind"]
 
 HEAD_BYTES = 4096
 #: what the name of a text file that is read by type ends in: messages name its columns, and others may hold anything
@@ -52,15 +52,19 @@ def table_kind(path: str | os.PathLike[str]) -> str | None:
     return "jsonl" if start.startswith(b"{") and start[1:].lstrip()[:1] in (b'"', b"}") else "csv"
 
 
-def read_table_file(path: str | os.PathLike[str], has_header: bool) -> RawTable:
+def read_table_file(path: str | os.PathLike[str], has_header: bool, table: str | None = None) -> RawTable:
     """The columns of a table. has_header: whether the first line of a CSV file is a header whatever stands there.
+    table: the name of one of several tables or sheets of the file.
 
     Raises DataError for a damaged file, ResourceError where a package is missing.
     """
     format_entry = _find_format(read_head(path, HEAD_BYTES))
-    if format_entry is not None:
-        table: RawTable = format_entry.load().read(Path(path))
-        return table
+    file_format = None if format_entry is None else format_entry.load()
+    if table is not None and (file_format is None or not file_format.has_tables):
+        raise DataError(f"{printable_path(path)}: table: {table!r} is for SQLite and Excel files, which have several")
+    if file_format is not None:
+        content: RawTable = file_format.read(Path(path), *(() if table is None else (table,)))
+        return content
     if table_kind(path) == "jsonl":
         return _read_json_lines(path)
     return read_cells(path, printable_path(path), has_header)
@@ -73,13 +77,23 @@ def is_table_name(path: str | os.PathLike[str]) -> bool:
 
 def _find_format(head: bytes) -> Entry | None:
     """The format whose signature begins a file; what reads it is imported when it reads."""
-    formats = entries(TableFormat.__name__)
-    return next((entry for entry in formats if head.startswith(entry.facts["signature"])), None)
+    for entry in entries(TableFormat.__name__):
+        marks = entry.facts.get("marks", ())
+        if head.startswith(entry.facts["signature"]) and (not marks or any(mark in head for mark in marks)):
+            return entry
+    return None
 
 
-def read_header(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], bool]:
+def is_workbook(head: bytes) -> bool:
+    """Whether a file that begins so is a table, and no file of arrays although it is an archive."""
+    return _find_format(head) is not None
+
+
+def read_header(path: str | os.PathLike[str], table: str | None = None) -> tuple[tuple[str, ...], bool]:
     """The names of the columns and True; of a CSV file without a header, see `first_row`."""
-    return first_row(path) if table_kind(path) in (None, "csv") else (tuple(read_table_file(path, True).columns), True)
+    if table_kind(path) in (None, "csv"):
+        return first_row(path)
+    return tuple(read_table_file(path, True, table).columns), True
 
 
 def _read_json_lines(path: str | os.PathLike[str]) -> RawTable:

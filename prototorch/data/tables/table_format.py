@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from prototorch.base.index import Extension
 from prototorch.data.tables.raw_table import RawTable
@@ -14,8 +13,16 @@ __all__ = ["TableFormat"]
 
 @dataclass(frozen=True)
 class TableFormat(Extension):
-    """A format of tables. signature: the first bytes of its files. read: the columns by name."""
+    """A format of tables.
+
+    Attributes:
+        kind: its name. signature: the first bytes of its files; marks: one of which is behind them, where there are.
+        read: the columns by name, of the table of the name that follows the path where it has several.
+        has_tables: whether a file may have several tables.
+    """
 
     kind: str
     signature: bytes
-    read: Callable[[Path], RawTable]
+    read: Callable[..., RawTable]
+    marks: tuple[bytes, ...] = ()
+    has_tables: bool = False

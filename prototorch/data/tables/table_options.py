@@ -25,6 +25,7 @@ class TableOptions:
         outputs: the number of outputs that are learned.
         groups: the ``inputs`` blocks; weights: the column of the weights of the rows.
         inputs: the inputs of the model. folder: of the images; None: that of the table.
+        table: the name of a table of SQLite, or of a sheet.
         decimal, thousands: what is written for the decimal point, and between thousands.
     """
 
@@ -41,6 +42,7 @@ class TableOptions:
     folder: str | None = None
     decimal: str = "."
     thousands: str | None = None
+    table: str | None = None
 
     @property
     def is_declared(self) -> bool:

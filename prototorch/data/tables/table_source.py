@@ -73,7 +73,7 @@ def open_table(
 
 def _read(path: str | os.PathLike[str], has_header: bool, options: TableOptions) -> RawTable:
     """The columns of a file, with the folder of its images: that of the block, else its own."""
-    table = read_table_file(path, has_header)
+    table = read_table_file(path, has_header, options.table)
     columns = table.columns
     if options.decimal != "." or options.thousands is not None:
         pattern = number_pattern(options.decimal, options.thousands)
