@@ -15,11 +15,11 @@ from prototorch.eager.registry import FUNCTIONS
 
 NAMES = {
     "prototorch": """
-        Callback Data EvaluationResult Function Generator Graph Input Layer Model Module Sequential Variable
-        Weights __version__ autograd backends caffe callbacks compile constraints cuda data default_generator errors
-        generate generate_stream func grad gradients group initializers layers linalg load load_compiled load_model
-        losses manual_seed metrics model_from_bytes models nn ops optim optimizers read_weights regularizers save
-        schedules special training utils
+        Callback Data EvaluationResult Function Generator Graph Input Layer Model Module Sequential Variable Weights
+        __version__ autograd backends caffe callbacks compile constraints cuda data default_generator errors
+        evaluation_report generate generate_stream func grad gradients group initializers layers linalg load
+        load_compiled load_model losses manual_seed metrics model_from_bytes models nn ops optim optimizers
+        read_weights regularizers save schedules special training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention

@@ -87,6 +87,7 @@ from prototorch.train.trained_weights import with_trainable
 
 if TYPE_CHECKING:
     from prototorch.data.dataset import ArrayDataset
+    from prototorch.data.pipeline.batches import Batches
     from prototorch.data.pipeline.columns import Columns
     from prototorch.data.pipeline.signature import ModelSignature
     from prototorch.train.builtin_callbacks import History
@@ -596,10 +597,22 @@ class Model:
         well, which also gives them by name.
         """
         is_verbose = check_verbose(verbose)
+        steps = check_optional_integer("steps", steps)
+        trainer = self._compiled_trainer()
+        batches = self.evaluation_batches(x, y, batch_size, sample_weight, steps)
+        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
+        results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
+        if is_verbose:
+            print(train.format_logs(results), file=sys.stderr)
+        return results if return_dict else EvaluationResult(results)
+
+    def evaluation_batches(
+        self, x: Any, y: Any, batch_size: int | None = None, sample_weight: Any = None, steps: int | None = None
+    ) -> Batches:
+        """The batches that `evaluate` runs over; arguments and errors are its own."""
         block = self.fit_block or Fit()
         batch_size = check_optional_integer("batch_size", batch_size) or block.batch_size
-        steps = check_optional_integer("steps", steps)
-        trainer, source = self._compiled_trainer(), pipeline.DataSource(x, y, sample_weight, steps)
+        source = pipeline.DataSource(x, y, sample_weight, steps)
         if x is None:
             sources = fit_sources(block)
             columns, validation = pipeline.open_fit_data(source, None, sources, self.signature(), trains=False)
@@ -610,11 +623,7 @@ class Model:
         warn_of_missing_batches("steps", steps, batches.steps())
         self._build(batches.input_specs)
         self.input_ranges.check(batches.dataset)
-        calls = CallbackList([] if callbacks is None else callbacks, self, {"steps": steps or batches.steps()})
-        results = trainer.evaluate(self, batches, steps=steps, callbacks=calls)
-        if is_verbose:
-            print(train.format_logs(results), file=sys.stderr)
-        return results if return_dict else EvaluationResult(results)
+        return batches
 
     @explain_arguments(OLD_FIT_ARGUMENTS)
     def predict(

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from prototorch.data.batch import Batch
 from prototorch.data.pipeline.batches import Batches
 from prototorch.runtime.variables import SLOT_PREFIX
+from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.callback_list import CallbackList
 from prototorch.train.nan_diagnosis import make_sample_namer
 from prototorch.train.signals import closing_batches
 from prototorch.train.state_check import describe_states, non_finite_states
-from prototorch.train.step_inputs import PREDICT, TEST
+from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST
 from prototorch.train.step_runner import StepRunner
 
-__all__ = ["evaluate", "predict", "warn_of_nan_outputs"]
+__all__ = ["evaluate", "predict", "predict_with_targets", "warn_of_nan_outputs"]
 
 
 def evaluate(runner: StepRunner, data: Batches, calls: CallbackList, steps: int | None = None) -> dict[str, Any]:
@@ -46,15 +48,13 @@ def evaluate(runner: StepRunner, data: Batches, calls: CallbackList, steps: int 
 
 def predict(runner: StepRunner, data: Batches, calls: CallbackList, steps: int | None = None) -> dict[str, np.ndarray]:
     """The net's outputs [samples, ...] by name, for every sample in order, or for the first ``steps`` batches."""
-    feeder, to_numpy = runner.make_feeder(data, False), runner.plan_cache.backend.to_numpy
+    feeder = runner.make_feeder(data, False)
     parts: dict[str, list[np.ndarray]] = {name: [] for name in runner.plan_cache.net.outputs}
     runner.call_hooks(calls, "on_predict_begin")
     with closing_batches(iter(data.batches)) as batches:
         for number, batch in enumerate(batches):
             runner.call_hooks(calls, "on_predict_batch_begin", number)
-            with runner.lock:
-                outputs = runner.run_step(PREDICT, feeder, batch, batch.num_samples, number)
-                copies = {name: np.array(to_numpy(array)) for name, array in outputs.items()}
+            copies = _predict_batch(runner, feeder, batch, number)
             for name, array in copies.items():
                 parts[name].append(array)
             runner.call_hooks(calls, "on_predict_batch_end", number, {"outputs": copies})
@@ -64,6 +64,27 @@ def predict(runner: StepRunner, data: Batches, calls: CallbackList, steps: int |
     outputs = {name: np.concatenate(arrays) for name, arrays in parts.items()}
     warn_of_nan_outputs(runner, outputs)
     return outputs
+
+
+def predict_with_targets(
+    runner: StepRunner, data: Batches
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Batch by batch the outputs of the net and the targets of those that have a loss: [samples, ...] by output."""
+    feeder = runner.make_feeder(data, False)
+    data.batches.epoch, data.batches.position = 0, 0
+    with runner.evaluation_lock, closing_batches(iter(data.batches)) as batches:
+        for number, batch in enumerate(batches):
+            outputs = _predict_batch(runner, feeder, batch, number)
+            targets = feeder.targets_and_weights(batch)
+            yield outputs, {name: targets[TARGET_PREFIX + name] for name in outputs if TARGET_PREFIX + name in targets}
+
+
+def _predict_batch(runner: StepRunner, feeder: BatchFeeder, batch: Batch, number: int) -> dict[str, np.ndarray]:
+    """The outputs for a batch, copied."""
+    with runner.lock:
+        outputs = runner.run_step(PREDICT, feeder, batch, batch.num_samples, number)
+        to_numpy = runner.plan_cache.backend.to_numpy
+        return {name: np.array(to_numpy(array))[: batch.num_samples] for name, array in outputs.items()}
 
 
 def warn_of_nan_outputs(runner: StepRunner, outputs: Mapping[str, np.ndarray]) -> None:

@@ -9,6 +9,7 @@ import click
 from prototorch.cli.caffe_files import caffe_kind_of, refuse_caffe_options, test_caffe
 from prototorch.cli.json_output import print_json
 from prototorch.cli.model_input import add_device_overrides, open_model, print_data_paths, warn_untrained
+from prototorch.model.evaluation_report import evaluation_report
 from prototorch.train.config import Fit
 from prototorch.train.progress import format_logs
 
@@ -21,6 +22,7 @@ def run(
     allow_download: bool,
     device: str | None,
     threads: int | None,
+    report: bool | None,
     as_json: bool,
     **caffe: Any,
 ) -> None:
@@ -37,10 +39,14 @@ def run(
         print_data_paths(model.fit_block.validation or model.fit_block.data)
     results = model.evaluate(return_dict=True)
     warn_untrained(file, "was evaluated", model)
+    reports = evaluation_report(model) if report or (report is None and not as_json) else {}
     if as_json:
-        print_json(results)
-    else:
-        click.echo(format_logs(results))
+        details = {"report": {output: one.as_dict() for output, one in reports.items()}} if reports else {}
+        print_json({**results, **details})
+        return
+    click.echo(format_logs(results))
+    for output, one in reports.items():
+        click.echo("\n" + (f"{output}:\n" if len(model.net.outputs) > 1 else "") + "\n".join(one.lines()))
 
 
 def _without_split(block: Fit | None, overrides: tuple[str, ...]) -> Fit | None:

@@ -26,12 +26,18 @@ from prototorch.cli.options import (
 @threads_option
 @click.option("--iterations", type=click.IntRange(min=1), help="Caffe: the number of batches. Default: 50.")
 @state_options
+@click.option(
+    "--report/--no-report",
+    default=None,
+    help="Classes that are confused, errors of values. Default: printed, and not part of --json.",
+)
 @json_option
 def command() -> None:
     """Evaluate a model on the validation part of its data.
 
     With --data, on the validation or test part of that source if it has one, else on all of it. A net of Caffe is run
-    on its own data layers; printed are the means of its outputs.
+    on its own data layers; printed are the means of its outputs. Of classes precision, recall and the confusion matrix
+    are printed, of values the errors by quantile (--no-report: loss and metrics alone, in half the time).
 
     \b
     Examples:
