@@ -62,7 +62,8 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.graph.passes",),
     ("prototorch.graph.pipeline",),
     ("prototorch.graph.plan",),
-    ("prototorch.graph.plan_printer", "prototorch.graph.executable"),
+    ("prototorch.graph.executable",),
+    ("prototorch.graph.plan_printer",),
     ("prototorch.graph.graph_printer",),
     # ----
     ("prototorch.data",),

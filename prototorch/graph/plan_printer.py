@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from prototorch.engine.backends.core import Backend
+from prototorch.engine.backends.watching import find_watch
+from prototorch.graph.executable import make_executable
 from prototorch.graph.ir import SETUP, Value
 from prototorch.graph.liveness import Step
 from prototorch.graph.plan import Plan
@@ -101,7 +103,8 @@ class PlannedStep:
 @dataclass(frozen=True)
 class PlanDescription:
     """A whole plan. Sizes are bytes; ``outputs`` and ``state_copies`` map names to the values they are read from;
-    ``saved_bytes``: by how much rematerialization makes the arena smaller."""
+    ``saved_bytes``: by how much rematerialization makes the arena smaller; ``guard``: how the run knows that what it
+    trains stays finite, "" for a plan that trains nothing."""
 
     title: str
     steps: tuple[PlannedStep, ...]
@@ -112,6 +115,7 @@ class PlanDescription:
     state_copies: dict[str, str] = field(default_factory=dict)
     persistent_bytes: int = 0
     saved_bytes: int = 0
+    guard: str = ""
 
     def count_steps(self) -> dict[str, dict[str, int]]:
         """How many steps there are by phase, by level, and how many are fused groups."""
@@ -127,7 +131,7 @@ class PlanDescription:
         return {
             "title": self.title, "steps": [s.as_dict() for s in self.steps], "arena": self.arena_bytes,
             "states": self.state_bytes, "inputs": self.input_bytes, "outputs": self.outputs,
-            "copies": self.state_copies, "kept": self.persistent_bytes, "saved": self.saved_bytes,
+            "copies": self.state_copies, "kept": self.persistent_bytes, "saved": self.saved_bytes, "guard": self.guard,
             "totals": self.count_steps(),
         }  # fmt: skip
 
@@ -140,6 +144,8 @@ class PlanDescription:
             yield f"output {name} = {source}"
         for name, source in self.state_copies.items():
             yield f"copied at the end: {source} to {name}"
+        if self.guard:
+            yield f"guard: {self.guard}"
         counts = self.count_steps()
         yield f"{len(self.steps)} steps: {_format_counts(counts['phase'])}; kernels: {_format_counts(counts['level'])}"
         if counts["fused"]["groups"]:
@@ -167,7 +173,22 @@ def describe_plan(plan: Plan, backend: Backend, title: str) -> PlanDescription:
         {name: names.name(v) for name, v in plan.state_copies},
         plan.persistent_bytes,
         plan.saved_bytes,
+        _describe_guard(plan, backend),
     )
+
+
+def _describe_guard(plan: Plan, backend: Backend) -> str:
+    """How the executor keeps what the plan trains finite, see `engine/backends/watching.py`."""
+    watch = find_watch(make_executable(plan))
+    if watch is None:
+        return ""
+    if backend.has_device_memory:
+        nbytes = sum(b.spec.nbytes for b in watch.operands)
+        return f"one launch reads the {len(watch.operands)} arrays that the updates read, {nbytes:,} bytes"
+    values, states = (sum(map(len, outputs.values())) for outputs in (watch.values, watch.states))
+    names = ", ".join(sorted(b.name for b in watch.operands if b.memory == "input"))
+    by_kernels = f"the kernels of {values} values and {states} new states find the largest that they write"
+    return f"{by_kernels}; read for it: {names or 'nothing'}"
 
 
 class _ValueNames:

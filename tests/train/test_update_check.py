@@ -1,5 +1,6 @@
 """No training goes on with weights that are not finite, though its loss is: gradients, updates, statistics, files."""
 
+import re
 import warnings
 
 import numpy as np
@@ -7,12 +8,16 @@ import pytest
 
 import prototorch as pt
 from prototorch import ops
+from prototorch.engine.backends import guarded_updates
+from prototorch.engine.backends.cpu.native.kernel_api import WatchedKernel
+from prototorch.engine.backends.cpu.numpy import update
 from prototorch.engine.backends.guarded_updates import watched_kernel
-from prototorch.engine.backends.watching import find_watch
+from prototorch.engine.backends.watching import find_watch, magnitude
 from prototorch.engine.harness import temporary_definitions
 from prototorch.errors import TrainingError
 from prototorch.graph.executable import make_executable
 from prototorch.graph.probe import probe_specs
+from prototorch.model.diagnose import describe_plan
 from prototorch.train.step_inputs import TRAIN
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the values of the input:prototorch.data.DataWarning")
@@ -210,9 +215,42 @@ def test_no_step_reads_a_gradient_or_a_weight_for_the_check_alone(name):
     kernels = [cache.backend.prepare(*signature) for signature in plan.signatures()]
     watch = find_watch(plan)
     for i, outputs in {**watch.values, **watch.states}.items():
-        assert watched_kernel(kernels[i], outputs, np.zeros(1, np.int64)) is not None, plan.steps[i].op.name
+        kernel = watched_kernel(kernels[i], outputs, np.zeros(1, np.int64))
+        assert isinstance(kernel, WatchedKernel), plan.steps[i].op.name
     trained = {b.name for i, js in watch.states.items() for b in (plan.steps[i].outputs[j] for j in js)}
     assert trained >= plan.guarded_states
+    shown = re.search(
+        r"new states find the largest that they write; read for it: (.*)\n", str(describe_plan(model, TRAIN, 4))
+    )
+    assert set(shown[1].split(", ")) <= set(plan.inputs) - plan.guarded_states
+
+
+@pytest.mark.parametrize("level", ["native", "numpy", "plain"])
+def test_what_a_step_reads_for_the_check(level, monkeypatch):
+    """At the levels of NumPy a gradient by the function that has just written it, a new weight or slot by the update,
+    chunk by chunk (at the plain level by the function, too); the states never, but before the first step."""
+    monkeypatch.setenv("PROTOTORCH_CPU", level)
+    reads = []
+
+    def note(place):
+        return lambda elements: reads.append((place, elements.size)) or magnitude(elements)
+
+    monkeypatch.setattr(guarded_updates, "magnitude", note("guard"))
+    monkeypatch.setattr(update, "magnitude", note("update"))
+    model = sequence(pt.layers.Dense(300, name="first"), pt.layers.Dense(1, name="out"), optimizer="adam")
+    sizes = sorted(array.size for array in model.get_weights().values())
+    model.train_on_batch(X, Y)
+    assert level != "native" or sorted(size for _, size in reads) == sorted([1, *sizes * 3]), "states, once"
+    reads.clear()
+    model.train_on_batch(X, Y)
+    gradients = sorted(size for place, size in reads if place == "guard")
+    states = sorted(size for place, size in reads if place == "update")
+    expected = {
+        "native": ([1], []),
+        "numpy": (sorted([1, *sizes]), sorted(sizes * 3)),
+        "plain": (sorted([1, *sizes * 4]), []),
+    }
+    assert (gradients, states) == expected[level]
 
 
 def test_weights_that_others_have_set_are_found():

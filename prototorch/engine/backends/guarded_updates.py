@@ -14,16 +14,37 @@ import numpy as np
 from prototorch.engine.backends.buffer_arrays import BufferArrays
 from prototorch.engine.backends.executable_plan import GUARD, OVERFLOWED, ExecutablePlan
 from prototorch.engine.backends.registry import KernelFn
-from prototorch.engine.backends.watching import MAX_STATE, UpdateWatch, find_watch, magnitude, magnitude_of_bits
+from prototorch.engine.backends.watching import (
+    MAX_STATE,
+    UpdateWatch,
+    find_watch,
+    magnitude,
+    magnitude_of_bits,
+    note_magnitude,
+)
 
 __all__ = ["GuardedUpdates", "watched_kernel"]
 
 
-def watched_kernel(kernel: KernelFn, outputs: Sequence[int], maximum: np.ndarray) -> KernelFn | None:
+def watched_kernel(kernel: KernelFn, outputs: Sequence[int], maximum: np.ndarray) -> KernelFn:
     """The kernel that also takes the largest magnitude of some outputs into ``maximum`` (int64[1], the bits of a
-    float32); None where it cannot."""
+    float32): by itself, while it writes them, where it has a method ``with_watch(outputs, maximum)`` that gives such a
+    kernel; else from what it has just written."""
     make = getattr(kernel, "with_watch", None)
-    return None if make is None else make(outputs, maximum)
+    watching_kernel = None if make is None else make(outputs, maximum)
+    return _WatchedFunction(kernel, tuple(outputs), maximum) if watching_kernel is None else watching_kernel
+
+
+class _WatchedFunction:
+    """A kernel that is a function of NumPy's, which writes whole arrays."""
+
+    def __init__(self, kernel: KernelFn, outputs: tuple[int, ...], maximum: np.ndarray):
+        self._kernel, self._outputs, self._maximum = kernel, outputs, maximum
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        self._kernel(inputs, outputs)
+        for i in self._outputs:
+            note_magnitude(self._maximum, magnitude(outputs[i].ravel(order="K")))
 
 
 class GuardedUpdates:
@@ -37,18 +58,10 @@ class GuardedUpdates:
         self._plan, self._watch, self._states = plan, watch, states
         self._value_bits, self._state_bits = np.zeros(1, np.int64), np.zeros(1, np.int64)
         self._names = plan.guarded_states & plan.written_states
-        self._read_values = [b for b in watch.operands if b.memory == "input"]
-        self._read_states: list[Any] = []
-        for step_outputs, maximum, unwatched in (
-            (watch.values, self._value_bits, self._read_values),
-            (watch.states, self._state_bits, self._read_states),
-        ):
+        self._read_values = [b for b in watch.operands if b.memory == "input"]  # nothing in the plan has made them
+        for step_outputs, maximum in ((watch.values, self._value_bits), (watch.states, self._state_bits)):
             for i, outputs in step_outputs.items():
-                kernel = watched_kernel(kernels[i], outputs, maximum)
-                if kernel is None:
-                    unwatched += [plan.steps[i].outputs[j] for j in outputs]
-                else:
-                    kernels[i] = kernel
+                kernels[i] = watched_kernel(kernels[i], outputs, maximum)
 
     @classmethod
     def of(cls, plan: ExecutablePlan, kernels: list[KernelFn], states: Any = None) -> GuardedUpdates | None:
@@ -59,7 +72,6 @@ class GuardedUpdates:
     def bind(self, buffers: BufferArrays, copies: Sequence[tuple[Any, Any]]) -> None:
         """Take the arrays of the plan. copies: of new values into states, at the end of the updates."""
         self._value_arrays = [buffers.array(b).ravel(order="K") for b in self._read_values]
-        self._state_arrays = [buffers.array(b).ravel(order="K") for b in self._read_states]
         self._all_states = {name: self._states.array(name) for name in sorted(self._plan.written_states)}
         self._guarded = {name: self._all_states[name] for name in sorted(self._names)}
         self._copies = copies
@@ -82,10 +94,7 @@ class GuardedUpdates:
         if self._are_certain():
             self._state_bits[0] = 0
             self._apply(updates)
-            largest = magnitude_of_bits(self._state_bits.item())
-            if self._state_arrays:
-                largest = max([largest, *map(magnitude, self._state_arrays)])
-            self._states.set_largest(self._names, largest)
+            self._states.set_largest(self._names, magnitude_of_bits(self._state_bits.item()))
             return
         before = {name: array.copy() for name, array in self._all_states.items()}
         self._apply(updates)

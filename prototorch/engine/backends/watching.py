@@ -22,7 +22,7 @@ from prototorch.ops.operators import OPS
 
 _INT, _FLOAT = struct.Struct("<I"), struct.Struct("<f")
 
-__all__ = ["MAX_STATE", "UpdateWatch", "find_watch", "magnitude", "magnitude_of_bits"]
+__all__ = ["MAX_STATE", "UpdateWatch", "find_watch", "magnitude", "magnitude_of_bits", "note_magnitude"]
 
 #: up to these magnitudes the updates of our optimizers are finite: of gradients and rates, of the operands of products
 #: of one term, and of weights and optimizers' slots
@@ -122,6 +122,13 @@ def _terms(step: ExecutableStep) -> float:
 def magnitude_of_bits(bits: int) -> float:
     """The magnitude of which a kernel has taken the bits."""
     return float(_FLOAT.unpack(_INT.pack(bits))[0])
+
+
+def note_magnitude(maximum: np.ndarray, value: float) -> None:
+    """Take a magnitude, or NaN, into the bits of the largest one (int64[1])."""
+    bits = int(np.float32(value).view(np.uint32)) & 0x7FFFFFFF  # NaN's are above those of infinity
+    if bits > maximum[0]:
+        maximum[0] = bits
 
 
 def magnitude(elements: Any) -> float:

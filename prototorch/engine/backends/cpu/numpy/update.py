@@ -15,6 +15,7 @@ import numpy as np
 from prototorch.engine.backends.cpu.numpy.elementwise import has_numpy_dtypes
 from prototorch.engine.backends.cpu.worker_pool import parallel_for, scratch_arrays
 from prototorch.engine.backends.registry import KernelFn, kernel
+from prototorch.engine.backends.watching import magnitude, note_magnitude
 from prototorch.ops import update
 from prototorch.spec import Spec
 
@@ -25,22 +26,38 @@ _CHUNKS_PER_TASK = 4  # chunks that a thread processes at a time
 UpdateBody = Callable[..., None]
 
 
-def _make_update(body: UpdateBody, size: int) -> KernelFn:
-    def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+class _UpdateKernel:
+    """An update by chunks: ``body(vectors of inputs and outputs, rate, step)``, where the inputs are weight, gradient
+    and slots."""
+
+    def __init__(self, body: UpdateBody, size: int, watch: Sequence[int] = (), maximum: Any = None):
+        self._body, self._size, self._watched_outputs, self._maximum = body, size, tuple(watch), maximum
+
+    def with_watch(self, outputs: Sequence[int], maximum: np.ndarray) -> _UpdateKernel:
+        """The kernel that also takes the largest magnitude of these outputs, while a chunk is in the cache; see
+        `engine/backends/watching.py`."""
+        return _UpdateKernel(self._body, self._size, outputs, maximum)
+
+    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         w, g, rate, step, *slots = inputs
         arrays = [a.reshape(-1) for a in (w, g, *slots, *outputs)]
+        watched_arrays = [arrays[len(arrays) - len(outputs) + i] for i in self._watched_outputs]
         rate, step = rate.astype(w.dtype), step.astype(w.dtype)
 
-        def work(start: int, stop: int) -> None:
+        def work(start: int, stop: int) -> list[float]:
+            magnitudes: list[float] = []
             for at in range(start, stop, _CHUNK_SIZE):
                 part = slice(at, min(at + _CHUNK_SIZE, stop))
-                body([a[part] for a in arrays], rate, step)
+                self._body([a[part] for a in arrays], rate, step)
+                magnitudes += [magnitude(a[part]) for a in watched_arrays]
+            return magnitudes
 
-        parallel_for(
-            work, size, _CHUNK_SIZE * _CHUNKS_PER_TASK if size > 2 * _CHUNK_SIZE * _CHUNKS_PER_TASK else _CHUNK_SIZE
-        )
+        def combine(magnitudes: list[float]) -> None:
+            for value in magnitudes:
+                note_magnitude(self._maximum, value)
 
-    return run
+        piece = _CHUNK_SIZE * (_CHUNKS_PER_TASK if self._size > 2 * _CHUNK_SIZE * _CHUNKS_PER_TASK else 1)
+        parallel_for(work, self._size, piece, blas=bool(watched_arrays), combine=combine)
 
 
 def _add_l2(w: Any, g: Any, l2: float, spare: Any) -> Any:
@@ -122,7 +139,7 @@ def _register_hand_written(name: str, make: Callable[..., UpdateBody]) -> None:
     def prepare(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
         is_uniform = all(s == ins[0] for s in (ins[1], *ins[4:]))
         return (
-            _make_update(make(**attrs), ins[0].size)
+            _UpdateKernel(make(**attrs), ins[0].size)
             if is_uniform and has_numpy_dtypes(*ins) and ins[0].is_float
             else None
         )
@@ -139,19 +156,14 @@ def _register_reference(op: update.Update) -> None:
         if not has_numpy_dtypes(*ins) or any(s.shape != w.shape for s in ins[4:]):
             return None
 
-        def run(inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-            vectors = [a.reshape(-1) for a in inputs]
-            targets = [a.reshape(-1) for a in outputs]
+        def body(arrays: list[Any], rate: Any, step: Any) -> None:
+            w, g, *others = arrays
+            slots, targets = others[: op.slots], others[op.slots :]
+            results = op.reference(np, w, g, rate, step, *slots, **attrs)
+            for target, source in zip(targets, results, strict=True):
+                target[...] = source
 
-            def work(start: int, stop: int) -> None:
-                w, g, *slots = (a[start:stop] for a in (*vectors[:2], *vectors[4:]))
-                new_w = op.reference(np, w, g, inputs[2], inputs[3], *slots, **attrs)
-                for target, source in zip(targets, new_w, strict=True):
-                    target[start:stop] = source
-
-            parallel_for(work, w.size, _CHUNK_SIZE)
-
-        return run
+        return _UpdateKernel(body, w.size)
 
 
 for _op in [v for v in vars(update).values() if isinstance(v, update.Update)]:
