@@ -31,9 +31,10 @@ READERS_OWN = re.compile(
 
 
 def _files() -> set[str]:
-    """The files, and the names of weight sets, which look like paths."""
+    """The files, as texts include them too, and the names of weight sets, which look like paths."""
     paths = (path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file())
-    return {path.relative_to(ROOT).as_posix() for path in paths} | {one.weights.name for one in list_sets()}
+    shipped = {f"prototorch/blocks/{path.name}" for path in (ROOT / "models" / "blocks").iterdir()}  # to includes
+    return {path.relative_to(ROOT).as_posix() for path in paths} | shipped | {one.weights.name for one in list_sets()}
 
 
 def _find_wrong_names(text: str, folder: Path, files: set[str], *, near: bool) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from prototorch.text.arguments import ArgumentNames, UseFields, layer_arguments
 from prototorch.text.block_values import LayersValue, LayerWord
 from prototorch.text.call_schema import schema_at
-from prototorch.text.expansion_state import NET, Names, Scope, find_variable
+from prototorch.text.expansion_state import NET, FileTables, Names, Scope, find_variable
 from prototorch.text.expressions import Name
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS
 from prototorch.text.operands import BareWord, ScopedString, render_value
@@ -126,6 +126,7 @@ class BlockArguments(ValueBinder, ABC):
         names: Names,
         scope: Scope,
         layers_example: str | None,
+        home: FileTables,
     ) -> Any:
         """The value of a block's argument: from the use, else its default. layers_example: how layers are given for
         it; None where it is none."""
@@ -150,12 +151,11 @@ class BlockArguments(ValueBinder, ABC):
                 return InvalidValue(node.span)
             return ScopedString.wrap(value, scope.prefix)
         if argument.default is not None:
-            layers = (
-                self.layers_value(argument.name, argument.default, inner, target, target.chain) if is_layer else None
-            )
-            return (
-                self.evaluate(argument.default, inner, replace(scope, chain=target.chain)) if layers is None else layers
-            )
+            with self.inside(home):
+                layers = self.layers_value(argument.name, argument.default, inner, target, target.chain)
+                if is_layer and layers is not None:
+                    return layers
+                return self.evaluate(argument.default, inner, replace(scope, chain=target.chain))
         if "?" not in use_fields.fields and not any(key.endswith(f"{argument.name!r}?") for key in use_fields.fields):
             hint = f": {layers_example}" if is_layer else ""
             message = f"The block {statement.name} needs {argument.name!r}{hint}."
@@ -168,12 +168,12 @@ class BlockArguments(ValueBinder, ABC):
         """The layers that an argument is: those in braces, the use of a block, or the argument of a block around; None
         for any other value."""
         if isinstance(node, Body):
-            return LayersValue(name, node, names, scope, chain)
+            return LayersValue(name, node, names, scope, self.tables, chain)
         if isinstance(node, TypedBlock):
             block = self.find_block(node.word)
             if block is not None and block[0] < scope.visible:
                 use = Field(node.word, node.body, node.span, node.word_span)
-                return LayersValue(name, Body((use,), node.span), names, scope, chain)
+                return LayersValue(name, Body((use,), node.span), names, scope, self.tables, chain)
         root = node.root if isinstance(node, Expression) else None
         value = find_variable(names, root.name) if isinstance(root, Name) else None
         return value if isinstance(value, LayersValue) else None

@@ -13,7 +13,7 @@ from prototorch.text.bare_names import refuse_bare_names
 from prototorch.text.block_arguments import Block, BlockArguments
 from prototorch.text.block_values import BlockUse, LayerSettings, LayersValue
 from prototorch.text.call_schema import schema_at
-from prototorch.text.expansion_state import LAYER, NET, Names, Scope, new_names
+from prototorch.text.expansion_state import LAYER, NET, FileTables, Names, Scope, new_names
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, is_string_literal, string_values
 from prototorch.text.operands import is_number, render_value
 from prototorch.text.output_names import (
@@ -128,18 +128,19 @@ class BlockExpander(BlockArguments, ABC):
         self.spend_steps(len(definition.arguments), statement.name_span, scope)
         active = scope.active | {definition.name}
         target = Scope(scope.kind, scope.prefix, order, frame, owner=scope.owner, active=active)
-        layers = self.layer_arguments.get(definition.name, frozenset())
+        home = self.home_of(definition)
+        layers = home.layer_arguments.get(definition.name, frozenset())
         use_fields = self.bind_use(statement, definition, layers, scope)
         self.name_use(use_fields, definition.name, target, names, scope, statement)
-        inner = new_names(self.global_names)
+        inner = new_names(home.global_names)
         bodies = body_arguments(definition, layers)
         for argument in definition.arguments:
             inside = "{ ... }" if bodies == [argument.name] else f"{{ {argument.name} {{ ... }} }}"
             example = f"{definition.name} {inside}" if argument.name in layers else None
             inner[argument.name] = self.argument_value(
-                argument, use_fields, inner, statement, target, names, scope, example
+                argument, use_fields, inner, statement, target, names, scope, example, home
             )
-        return self.expand_use(use_fields, definition, inner, target, names, scope, statement)
+        return self.expand_use(use_fields, definition, inner, target, names, scope, statement, home)
 
     def expand_layers_value(self, statement: Field, value: LayersValue, names: Names, scope: Scope) -> list[Field]:
         """The layers that an argument of a block is, in the place of a layer in the block."""
@@ -149,7 +150,8 @@ class BlockExpander(BlockArguments, ABC):
         self.name_use(use_fields, definition.name, target, names, scope, statement)
         if scope.kind == NET:
             self.name_resolver.outer[target.prefix] = outer.prefix
-        return self.expand_use(use_fields, definition, new_names(value.names), target, names, scope, statement, True)
+        inner = new_names(value.names)
+        return self.expand_use(use_fields, definition, inner, target, names, scope, statement, value.home, True)
 
     def bind_use(self, statement: Field, definition: BlockDef, layers: Collection[str], scope: Scope) -> UseFields:
         """The fields of a use by name; mistakes are reported. layers: the arguments that are layers."""
@@ -189,6 +191,7 @@ class BlockExpander(BlockArguments, ABC):
         names: Names,
         scope: Scope,
         statement: Field,
+        home: FileTables,
         may_be_identity: bool = False,
     ) -> list[Field]:
         """The fields of the statements of a block; its inputs and outputs are connected with those of ``scope``."""
@@ -210,7 +213,8 @@ class BlockExpander(BlockArguments, ABC):
         if is_ambiguous or not self.check_inputs(target.use, entry, bottom, statement, scope):
             forget_outputs(self, words, scope)
             return []
-        fields = self.expand_statements(definition.body.statements, inner, target)
+        with self.inside(home):
+            fields = self.expand_statements(definition.body.statements, inner, target)
         is_unread = entry is not None and bool(target.bottom) and target.bottom[0] is entry
         outputs = [name for name, _ in target.use.outputs] or target.last[:1]
         if may_be_identity and not outputs and inputs:

@@ -45,15 +45,16 @@ class LayersValue:
     """Layers in braces as the argument of a block, with the scope that they stand in.
 
     definition: the layers, as a block without arguments that bears the argument's name. names, scope: of where they
-    stand. chain: what their mistakes show, with the use that they belong to.
+    stand. home: the tables of their file. chain: what their mistakes show, with the use that they belong to.
     """
 
-    __slots__ = ("chain", "definition", "names", "scope")
+    __slots__ = ("chain", "definition", "home", "names", "scope")
 
-    def __init__(self, name: str, body: Body, names: Any, scope: Any, chain: ExpansionFrame | None):
+    def __init__(self, name: str, body: Body, names: Any, scope: Any, home: Any, chain: ExpansionFrame | None):
         self.definition = BlockDef(name, (), body, body.span, body.span)
         self.names = names
         self.scope = scope
+        self.home = home
         self.chain = chain
 
     def __repr__(self) -> str:

@@ -12,20 +12,19 @@ from typing import Any
 
 from prototorch.errors import did_you_mean
 from prototorch.text import limits
-from prototorch.text.arguments import add_fields, check_arguments, layer_arguments
-from prototorch.text.block_expansion import BlockExpander
+from prototorch.text.arguments import add_fields
 from prototorch.text.block_values import LayersValue
 from prototorch.text.call_expansion import CallInScope
 from prototorch.text.diagnostics import Report
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
+from prototorch.text.file_expansion import FileExpander, picked_names
 from prototorch.text.gc_pause import pause_gc
-from prototorch.text.includes import IncludeError, IncludeFiles
+from prototorch.text.includes import IncludeFiles
 from prototorch.text.labels import bind_label
 from prototorch.text.loop_targets import bind_target
-from prototorch.text.name_resolution import RESERVED_NAMES, TOP_LEVEL_BLOCKS, string_values
+from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
 from prototorch.text.operands import BareWord, EvaluationError, render_value
 from prototorch.text.output_names import NO_OUTPUT, check_output_names, forget_outputs, output_spans, with_output_value
-from prototorch.text.reader import decode_utf8, parse
 from prototorch.text.syntax_tree import (
     Assert,
     BlockDef,
@@ -35,7 +34,6 @@ from prototorch.text.syntax_tree import (
     ExpansionFrame,
     Field,
     If,
-    Include,
     InvalidValue,
     Let,
     ListValue,
@@ -71,15 +69,16 @@ def expand(
     return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
 
 
-class _Expander(BlockExpander):
+class _Expander(FileExpander):
     """Expands statements in their scopes. Methods that return None or an `InvalidValue` have reported an error."""
 
     # ------------------------------------------------------------------ documents
 
     def run(self, document: Document) -> list[Field]:
         self.complete = document.complete
-        self.blocks_to_come = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
+        self.tables.blocks_to_come = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
         self.output_spans = output_spans(document.statements)
+        self.settable = picked_names(document.statements)
         scope = Scope(top=True)
         try:
             fields = self.expand_statements(document.statements, self.global_names, scope)
@@ -237,26 +236,6 @@ class _Expander(BlockExpander):
         new_body = Body(fields, body.span)
         return Field(statement.name, new_body, statement.span, statement.name_span, statement.trivia, scope.chain)
 
-    def define_block(self, statement: BlockDef, scope: Scope) -> None:
-        if not scope.top:
-            self.report_skipped("A block is defined at the top level of a file.", statement.name_span, scope)
-            return
-        if statement.name in self.blocks and self.blocks[statement.name][0] >= 0:
-            first = self.blocks[statement.name][1].span
-            message = f"The block {statement.name!r} is defined twice (first at {first})."
-            self.report_skipped(message, statement.name_span, scope)
-            return
-        if statement.name in RESERVED_NAMES:
-            message = f"A block cannot be called {statement.name!r}: the language uses that name."
-            self.report_skipped(message, statement.name_span, scope)
-            return
-        for message, span in check_arguments(statement):
-            self.report_skipped(message, span, scope)
-        self.minimum_steps(statement.body.statements)
-        self.layer_arguments[statement.name] = layer_arguments(statement, self.arguments_of)
-        self.blocks[statement.name] = (len(self.blocks), statement)
-        self.blocks_to_come.pop(statement.name, None)
-
     def expand_if(self, statement: If, names: Names, scope: Scope) -> list[Field]:
         for condition, body in statement.arms:
             self.spend_steps(1, statement.span, scope)
@@ -315,50 +294,3 @@ class _Expander(BlockExpander):
             )
             return []
         return count
-
-    # ------------------------------------------------------------------ files
-
-    def expand_include(self, statement: Include, scope: Scope) -> None:
-        """Define the params and blocks of another file."""
-        if not scope.top:
-            self.report_skipped("An include must be at the top level of a file.", statement.span, scope)
-            return
-        if self.report.has_within(statement.span):  # its path has no quotes
-            self.complete = False
-            return
-        try:
-            base = self.open_files[-1][:-1] if self.open_files else ()
-            parts = self.files.locate(statement.path, base)
-            if parts in self.open_files:
-                circle = " -> ".join("/".join(p) for p in [*self.open_files, parts])
-                raise IncludeError(f"These files include each other in a circle: {circle}.")
-            if parts in self.seen_files:
-                return
-            if len(self.open_files) >= limits.MAX_INCLUDE_DEPTH:
-                raise IncludeError(f"More than {limits.MAX_INCLUDE_DEPTH} files include each other in a row.")
-            data = self.files.read(parts)
-        except IncludeError as refused:
-            self.report_skipped(str(refused), statement.span, scope)
-            return
-        self.seen_files.add(parts)
-        text = decode_utf8(data, self.files.name(parts), self.report)
-        if text is None:
-            self.complete = False
-            return
-        included = parse(text, self.files.name(parts), self.report)
-        self.complete = self.complete and included.complete
-        self.open_files.append(parts)
-        for s in included.statements:
-            self.spend_steps(1, s.span, scope)
-            if isinstance(s, Param | Let):
-                self.bind_value(s, self.global_names, scope)
-            elif isinstance(s, Assert):
-                self.check_assert(s, self.global_names, scope)
-            elif isinstance(s, BlockDef):
-                self.define_block(s, scope)
-            elif isinstance(s, Include):
-                self.expand_include(s, scope)
-            elif not isinstance(s, Field) or s.name:
-                self.report_skipped("An included file holds only param, let, assert, block and include.", s.span, scope)
-                break
-        self.open_files.pop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -80,21 +81,36 @@ class Scope:
     active: frozenset[str] = frozenset()  # the blocks that are being expanded around these statements
 
 
+class FileTables:
+    """What a file has defined: the text's own, with that of files that it includes, or a file's that names are picked
+    from. settable: the params that the caller may set; None for all."""
+
+    def __init__(self, settable: frozenset[str] | None = None):
+        self.settable = settable
+        self.global_names: Names = {}
+        self.params: dict[str, Param] = {}
+        self.lets: dict[str, Let] = {}
+        self.blocks: dict[str, tuple[int, BlockDef]] = {}
+        self.blocks_to_come: dict[str, BlockDef] = {}
+        self.layer_arguments: dict[str, frozenset[str]] = {}  # the arguments of a block that it uses as layers
+        self.files: set[tuple[str, ...]] = set()  # those that are included whole
+
+
 class ExpansionState:
-    """What an expansion has defined and counted so far."""
+    """What an expansion has defined and counted so far. The tables are those of the file whose statements are being
+    expanded; their contents are attributes here."""
 
     def __init__(self, report: Report, caller_params: dict[str, Any], files: IncludeFiles):
         self.report = report
         self.caller_params = caller_params
         self.files = files
-        self.global_names: Names = {}
-        self.params: dict[str, Param] = {}
-        self.lets: dict[str, Let] = {}  # of the top level
-        self.blocks: dict[str, tuple[int, BlockDef]] = {}
-        self.blocks_to_come: dict[str, BlockDef] = {}
+        self.main_tables = self.tables = FileTables()
+        self.homes: dict[int, FileTables] = {}  # by the id of a block's definition, the tables of its file
+        self.private_files: dict[tuple[str, ...], FileTables] = {}  # those that names are picked from
+        self.settable: frozenset[str] = frozenset()  # the params of such files that the caller may set
+        self.block_count = 0
         self.inputs: list[str] = []  # of the net
         self.output_spans: dict[str, list[Span]] = {}  # where `=` gives an output each name
-        self.layer_arguments: dict[str, frozenset[str]] = {}  # the arguments of a block that it uses as layers
         self.name_resolver = NameResolver()
         self.steps = 0
         self.layers = 0
@@ -102,7 +118,43 @@ class ExpansionState:
         self.complete = True
         self.step_counts: dict[int, int] = {}
         self.open_files: list[tuple[str, ...]] = []
-        self.seen_files: set[tuple[str, ...]] = set()
+
+    @property
+    def global_names(self) -> Names:
+        return self.tables.global_names
+
+    @property
+    def params(self) -> dict[str, Param]:
+        return self.tables.params
+
+    @property
+    def lets(self) -> dict[str, Let]:
+        return self.tables.lets
+
+    @property
+    def blocks(self) -> dict[str, tuple[int, BlockDef]]:
+        return self.tables.blocks
+
+    @property
+    def blocks_to_come(self) -> dict[str, BlockDef]:
+        return self.tables.blocks_to_come
+
+    @property
+    def layer_arguments(self) -> dict[str, frozenset[str]]:
+        return self.tables.layer_arguments
+
+    def home_of(self, definition: BlockDef) -> FileTables:
+        """The tables of the file of a block; those of now for a block that every text may use."""
+        return self.homes.get(id(definition), self.tables)
+
+    @contextmanager
+    def inside(self, tables: FileTables) -> Iterator[None]:
+        """Expand statements of the file of these tables."""
+        outer, self.tables = self.tables, tables
+        try:
+            yield
+        finally:
+            self.tables = outer
 
     def report_error(self, message: str, span: Span | None, scope: Scope) -> None:
         self.report.add(message, span, scope.chain)

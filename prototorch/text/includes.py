@@ -1,4 +1,7 @@
-"""Reading of included files: only below the folder of the main file, never through a symbolic link."""
+"""Reading of included files: only below the folder of the main file, never through a symbolic link.
+
+``prototorch/blocks/resnet.proto`` is a file of the package, unless the folder of the main file has one of that path.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ import os
 import stat
 from pathlib import PurePosixPath
 
+from prototorch.base.package_files import package_folder
 from prototorch.text import limits
+
+SHIPPED = "\0prototorch"  # the first part of the path of a file of the package; no other path has a NUL
+_SHIPPED_FOLDERS = ("prototorch", "blocks")  # how the path of a shipped file begins
 
 
 class IncludeError(Exception):
@@ -22,8 +29,14 @@ class IncludeFiles:
 
     def locate(self, path: str, base: tuple[str, ...]) -> tuple[str, ...]:
         """The parts of a path below the root, for an include in a file of folder ``base``; raises Refused."""
-        if self.root is None:
-            raise IncludeError("A text that is not a file cannot include one.")
+        path_parts = PurePosixPath(path).parts
+        if path_parts[:2] == _SHIPPED_FOLDERS and not self._has_own(path_parts, base):
+            base, path = (SHIPPED,), "/".join(path_parts[1:])
+        elif self.root is None and base[:1] != (SHIPPED,):
+            raise IncludeError(
+                "A text that is not a file cannot include one; those of the package it can: "
+                'include "prototorch/blocks/resnet.proto".'
+            )
         if not path or "\0" in path or "\\" in path:
             raise IncludeError(f"{path!r} is not a path of a file ('/' separates folders).")
         if PurePosixPath(path).is_absolute() or (len(path) > 1 and path[1] == ":"):
@@ -31,7 +44,7 @@ class IncludeFiles:
         parts = list(base)
         for part in PurePosixPath(path).parts:
             if part == "..":
-                if not parts:
+                if not parts or parts == [SHIPPED]:
                     raise IncludeError("An included file must be below the folder of the main file.")
                 parts.pop()
             else:
@@ -44,18 +57,22 @@ class IncludeFiles:
             raise IncludeError(f"{path!r}: the name of an included file must end in {limits.INCLUDE_SUFFIX}.")
         return tuple(parts)
 
+    def _has_own(self, parts: tuple[str, ...], base: tuple[str, ...]) -> bool:
+        """Whether the folder of the main file has a file of that path."""
+        return self.root is not None and base[:1] != (SHIPPED,) and os.path.lexists(self.name((*base, *parts)))
+
     def name(self, parts: tuple[str, ...]) -> str:
         """The path as messages show it."""
-        return os.path.join(self.root or "", *parts)
+        return describe_file(parts) if parts[0] == SHIPPED else os.path.join(self.root or "", *parts)
 
     def read(self, parts: tuple[str, ...]) -> bytes:
         """The bytes of a file: opened folder by folder without following links; raises Refused."""
-        assert self.root is not None
-        name = "/".join(parts)
+        name = describe_file(parts)
         try:
             handle = self._open(parts)
         except OSError as error:
-            link = error.errno is not None and os.path.islink(self.name(parts))
+            root, below = self._root_and_path(parts)
+            link = error.errno is not None and os.path.islink(os.path.join(root, *below))
             why = "it is a symbolic link" if link else (error.strerror or "it cannot be opened")
             raise IncludeError(f"{name!r} cannot be included: {why}.") from None
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -72,12 +89,13 @@ class IncludeFiles:
         careful = (
             os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
         )
+        root, parts = self._root_and_path(parts)
         if os.open not in os.supports_dir_fd:  # a system without openat: look for links first
             for count in range(1, len(parts) + 1):
-                if os.path.islink(self.name(parts[:count])):
+                if os.path.islink(os.path.join(root, *parts[:count])):
                     raise OSError(0, "there is a symbolic link on the way")
-            return os.open(self.name(parts), careful)
-        folder = os.open(self.root or ".", os.O_RDONLY | os.O_DIRECTORY)
+            return os.open(os.path.join(root, *parts), careful)
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for part in parts[:-1]:
                 inner = os.open(part, careful | os.O_DIRECTORY, dir_fd=folder)
@@ -86,3 +104,14 @@ class IncludeFiles:
             return os.open(parts[-1], careful, dir_fd=folder)
         finally:
             os.close(folder)
+
+    def _root_and_path(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """The folder that a file is read below, and its path there."""
+        if parts[0] == SHIPPED:
+            return str(package_folder("models")), parts[1:]
+        return self.root or ".", parts
+
+
+def describe_file(parts: tuple[str, ...]) -> str:
+    """The path of an included file below its root, as messages show it."""
+    return "/".join(parts).removeprefix("\0")

@@ -147,6 +147,8 @@ def _explain_picks(tokens: Sequence[Token], at: int) -> tuple[str, Token] | None
     if tokens[begin].type != "INCLUDE" or begin == at - 1:
         return None
     names = [t.value for t in tokens[begin + 1 : at] if t.type == "NAME"]
+    if first.value == "from" and _token_before(tokens, at, 2).type == "COMMA":
+        return "Expected a name after ',', got 'from'.", first
     if first.type == "FROM":
         return f'The file of an include is written in quotes: include {", ".join(names)} from "blocks.proto".', token
     if first.type == "COMMA":

@@ -39,7 +39,8 @@ class ValueBinder(ValueExpander, ABC):
             self.spend_value(value, statement.span, scope)
         elif top:
             self.params[statement.name] = statement
-            if statement.name in self.caller_params:
+            settable = self.tables.settable
+            if statement.name in self.caller_params and (settable is None or statement.name in settable):
                 caller_value = self.caller_params[statement.name]
                 problem = check_param(statement.name, value, caller_value)
                 if problem is not None:
