@@ -1,6 +1,6 @@
 """Large CSV files of numbers by Arrow's reader, where the package pyarrow is installed: a column at a time, in blocks.
 
-Measured with 1,000,000 rows of 11 columns: benchmarks/results/table-reading.md. What it does not read the reader of
+Measured with 1,000,000 rows of 11 columns: benchmarks/results/cpu-2026-11-24-tables.md. What it does not read the reader of
 `csv_reader` reads, or refuses with the line.
 """
 
