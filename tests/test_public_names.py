@@ -82,7 +82,7 @@ NAMES = {
         L1 L1L2 L2 OrthogonalRegularizer Regularizer
     """,
     "constraints": """
-        Constraint MaxNorm MinMaxNorm NonNeg UnitNorm
+        ClipValue Constraint MaxNorm MinMaxNorm NonNeg UnitNorm
     """,
     "data": """
         ArrayDataset Batch BatchContext BatchStream BoundDataset Column DATASET_NAMES Data DataWarning Dataset

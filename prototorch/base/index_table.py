@@ -105,6 +105,7 @@ ENTRIES = {
     },
     'constraint': {
         'constraints': {
+            'clip_value': (('ClipValue', {'aliases': ('clip_value',)}),),
             'norms': (('NonNeg', {'aliases': ('non_negative',)}), ('MaxNorm', {}), ('UnitNorm', {}), ('MinMaxNorm', {})),
         },
     },
@@ -414,7 +415,7 @@ FILES = {
     'caffe/interop/formats': ('__init__', 'binary_weights', 'hdf5_weights', 'net_importer', 'net_writer', 'weights_writer'),
     'cli/commands': ('__init__', 'check', 'convert', 'data', 'devices', 'evaluate', 'fmt', 'generate', 'layers', 'predict', 'run', 'show', 'summary', 'time', 'warmup', 'weights'),
     'compiler': ('__init__', 'compiled_call', 'compiled_function', 'gradient', 'guards', 'host_function', 'impure_reads', 'own_code', 'plan_run', 'recorded_function', 'saved_function', 'saved_graph', 'signature', 'tensor_states', 'text_layers', 'trace', 'trace_result', 'traced_array'),
-    'constraints': ('__init__', 'base', 'norms'),
+    'constraints': ('__init__', 'base', 'clip_value', 'norms'),
     'cuda': ('__init__', 'array_namespace', 'availability', 'backend', 'cudart', 'cupy_device', 'device_kind', 'device_protocol', 'device_report', 'device_sources', 'devices', 'driver', 'dry_run_device', 'fake_device', 'fake_device_array', 'graph_capture', 'host_writer', 'memory', 'packages', 'pinned_pool', 'random', 'stream_context', 'stream_kernel', 'tensor_types'),
     'engine/storage': ('__init__', 'array_writer', 'arrow_sandbox', 'arrow_source', 'atomic_write', 'checkpoint', 'combined_hdf5', 'container', 'foreign_hdf5', 'hdf5_attributes', 'hdf5_decoder', 'hdf5_encoder', 'hdf5_filters', 'hdf5_image', 'hdf5_sandbox', 'hdf5_source', 'hdf5_validator', 'leveldb_sandbox', 'load_report', 'mapped_file', 'process_identity', 'process_limits', 'reading_process', 'run_folder', 'run_lock', 'snapshot_folder', 'tree_paths', 'workbook_sandbox', 'workbook_source', 'zip_members', 'zip_writer', 'zipped_hdf5'),
     'graph': ('__init__', 'allocation', 'batch_analysis', 'channel_axes', 'connect', 'cost', 'decoding', 'executable', 'function_tracing', 'graph_printer', 'in_place', 'input_spec', 'ir', 'layer_schema', 'liveness', 'memory_planner', 'mixed_precision', 'net', 'net_imports', 'net_reader', 'net_writer', 'operator_layers', 'pipeline', 'plan', 'plan_printer', 'probe', 'subnet', 'symbolic', 'symbolic_functions', 'symbolic_operators', 'text_upgrade', 'trace', 'verify', 'weight_spec'),
@@ -439,5 +440,5 @@ FILES = {
     'optimizers': ('__init__', 'adam', 'base', 'rmsprop', 'sgd'),
     'optimizers/schedules': ('__init__', 'base', 'cosine', 'decay', 'inverse'),
     'regularizers': ('__init__', 'base', 'norms'),
-    'train': ('__init__', 'argument_checks', 'batch_feeder', 'builtin_callbacks', 'callback_list', 'callbacks', 'class_weights', 'config', 'data_signature', 'device_field', 'evaluation', 'evaluation_result', 'fit_state', 'gradient_accumulation', 'input_ranges', 'learning_rate_scheduler', 'log_names', 'loss_scale', 'loss_terms', 'memory_estimate', 'metric_totals', 'model_notes', 'monitors', 'nan_diagnosis', 'on_batch', 'output_paths', 'plan_cache', 'precompile', 'preprocessing', 'profiler', 'progress', 'schedule_length', 'signals', 'state_check', 'state_fields', 'step_graph', 'step_inputs', 'step_runner', 'summary', 'synthetic_batch', 'target_scaling', 'trained_weights', 'trainer', 'training_state', 'unfreeze', 'variable_inits'),
+    'train': ('__init__', 'argument_checks', 'batch_feeder', 'builtin_callbacks', 'callback_list', 'callbacks', 'class_weights', 'config', 'data_signature', 'device_field', 'evaluation', 'evaluation_result', 'fit_state', 'gradient_accumulation', 'input_ranges', 'learning_rate_scheduler', 'learning_rates', 'log_names', 'loss_scale', 'loss_terms', 'memory_estimate', 'metric_totals', 'model_notes', 'monitors', 'nan_diagnosis', 'on_batch', 'optimizer_blocks', 'output_paths', 'plan_cache', 'precompile', 'preprocessing', 'profiler', 'progress', 'schedule_length', 'signals', 'state_check', 'state_fields', 'step_blocks', 'step_graph', 'step_inputs', 'step_runner', 'summary', 'synthetic_batch', 'target_scaling', 'trained_weights', 'trainer', 'training_state', 'unfreeze', 'update_rules', 'variable_inits'),
 }

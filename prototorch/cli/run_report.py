@@ -83,7 +83,8 @@ def evaluate_saved(model: Model, path: Path, history: History) -> RunReport:
     evaluation = model.evaluate(return_dict=True)
     row = history.epoch.index(history.weights_epoch) if history.weights_epoch in history.epoch else None
     logged = {} if row is None else {k: v[row] for k, v in history.history.items() if len(v) == len(history.epoch)}
-    training = {k: v for k, v in logged.items() if not k.startswith("val_") and k != "learning_rate"}
+    rates = trainer.rate_logs()
+    training = {k: v for k, v in logged.items() if not k.startswith("val_") and k not in rates}
     return RunReport(
         model=path,
         evaluation=evaluation,

@@ -50,6 +50,7 @@ class Trace:
     weights: dict[str, WeightSpec] = field(default_factory=dict)
     updates: dict[str, Value] = field(default_factory=dict)
     losses: list[Value] = field(default_factory=list)
+    loss_layers: list[str] = field(default_factory=list)  # the names of the layers that the losses are of
     masks: dict[Value, Value] = field(default_factory=dict)
     matrices: dict[str, str] = field(default_factory=dict)  # by weights key, the matrix that may be shared transposed
     inner_layers: dict[str, Layer] = field(default_factory=dict)  # those with weights, by their weights' prefix
@@ -251,6 +252,7 @@ class LayerContext:
     def add_loss(self, value: Value) -> None:
         """See `Context.add_loss`."""
         self.trace.losses.append(to_float32(value))
+        self.trace.loss_layers.append(self.node_name)
 
     def warn(self, message: str) -> None:
         """See `Context.warn`."""

@@ -16,7 +16,7 @@ from prototorch.model.diagnose import default_batch_size, resolve_phase
 from prototorch.model.model import Model
 from prototorch.optimizers.sgd import SGD
 from prototorch.spec import Spec
-from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TARGET_PREFIX, TEST, TRAIN, step_of
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
@@ -84,6 +84,8 @@ def compare_with_torch(
     if phase == TEST:
         raise UsageError("--against compares train or predict")
     block = model.compile_block
+    if step_of(phase):
+        raise UsageError("--against trains by one step, and this model by steps that alternate: use --phase predict")
     if phase == TRAIN:
         assert block is not None
         model.set_compile(block.replace(optimizer=SGD(momentum=MOMENTUM), metrics=(), weighted_metrics=()))

@@ -15,7 +15,7 @@ from prototorch.model.diagnose import default_batch_size, resolve_phase
 from prototorch.model.model import Model
 from prototorch.runtime.plan_timing import PlanTiming, StepTime, time_plan
 from prototorch.train.memory_estimate import bytes_by_layer, bytes_by_purpose
-from prototorch.train.step_inputs import PREDICT
+from prototorch.train.step_inputs import PREDICT, kind_of, step_of
 from prototorch.train.summary import step_specs
 from prototorch.train.synthetic_batch import make_synthetic_batch
 
@@ -123,8 +123,9 @@ def profile_step(
     plan = plans.bound_plan(phase, specs)
     timing = time_plan(executor, make_synthetic_batch(plans, executor.plan, specs), rounds)
     if phase != PREDICT:
-        plans.metrics.reset(phase)
-    what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[phase]
+        plans.metrics.reset(kind_of(phase))
+    what = {"train": "training step", "test": "evaluation step", "predict": "prediction"}[kind_of(phase)]
+    what += f" {step_of(phase)!r}" if step_of(phase) else ""
     title = f"{model.net.name}: {what}, batch {batch}, {plans.backend.name}"
     description = describe_plan(plan, plans.backend, title)
     return build_profile(model.net, plan, description, timing, batch, measure_peaks(plans.backend))

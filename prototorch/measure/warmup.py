@@ -30,7 +30,8 @@ class WarmupResult:
 
 def model_phases(model: Model) -> tuple[str, ...]:
     """The phases a model has a step for: without a loss only prediction."""
-    return (TRAIN, TEST, PREDICT) if model.trainer.plan_cache.loss_terms else (PREDICT,)
+    plan_cache = model.trainer.plan_cache
+    return (*plan_cache.training_phases, TEST, PREDICT) if plan_cache.loss_terms else (PREDICT,)
 
 
 def warm_up(model: Model, phases: Sequence[str] = (), batches: Sequence[int] = ()) -> list[WarmupResult]:

@@ -29,7 +29,7 @@ from prototorch.model.model import Model
 from prototorch.text.diagnostics import Diagnostic, Report
 from prototorch.text.gc_pause import pause_gc
 from prototorch.train.model_notes import find_model_notes
-from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
+from prototorch.train.step_inputs import PREDICT, TEST, TRAIN, kind_of, step_of
 from prototorch.train.summary import Summary, step_specs
 from prototorch.train.summary import summarize as summarize_net
 
@@ -40,6 +40,7 @@ __all__ = [
     "describe_table",
     "find_missing_blocks",
     "find_warnings",
+    "plan_phases",
     "resolve_phase",
     "summary",
 ]
@@ -147,23 +148,37 @@ _PHASES = {TRAIN: "training step", TEST: "evaluation step", PREDICT: "prediction
 
 def describe_plan(model: Model, phase: str | None = None, batch: int | None = None) -> PlanDescription:
     """The plan of a step, as data: "train" (where there is a loss), "test" or "predict", for a batch size (else the fit
-    block's, else 32). Nothing is run, no weight is made. Raises UsageError for another phase, or without a loss."""
+    block's, else 32); "train:critic" is one of the steps that alternate. Nothing is run, no weight is made. Raises
+    UsageError for another phase, or without a loss."""
     phase = resolve_phase(model, phase)
     batch = batch or default_batch_size(model)
     program = model.trainer.plan_cache
     plan = program.plan(phase, step_specs(model.net, batch), create=False)
-    title = f"{model.net.name}: {_PHASES[phase]}, batch {batch}, {program.backend.name}"
+    what = _PHASES[kind_of(phase)] + (f" {step_of(phase)!r}" if step_of(phase) else "")
+    title = f"{model.net.name}: {what}, batch {batch}, {program.backend.name}"
     return plan_printer.describe_plan(plan, program.backend, title)
 
 
 def resolve_phase(model: Model, phase: str | None) -> str:
-    """The phase of that name; None is "train" for a model with a loss, else "predict"."""
+    """The phase of that name; None is "train" for a model with a loss, and the first of its steps where they alternate,
+    else "predict"."""
     if phase is None:
-        return TRAIN if model.trainer.plan_cache.loss_terms else PREDICT
-    if phase not in _PHASES:
+        return plan_phases(model, None)[0]
+    if kind_of(phase) == TRAIN and step_of(phase):
+        model.trainer.plan_cache.update_rules.step(step_of(phase))
+    elif phase not in _PHASES:
         phases = ", ".join(_PHASES)
         raise UsageError(f"there is no phase {phase!r}; there are {phases}.{did_you_mean(phase, _PHASES)}")
     return phase
+
+
+def plan_phases(model: Model, phase: str | None) -> tuple[str, ...]:
+    """The phases that a name means: one, or for "train" (or None, for a model with a loss) those of all steps that
+    alternate."""
+    plan_cache = model.trainer.plan_cache
+    if phase not in (None, TRAIN):
+        return (phase,)
+    return plan_cache.training_phases if plan_cache.loss_terms or phase == TRAIN else (PREDICT,)
 
 
 def default_batch_size(model: Model) -> int:

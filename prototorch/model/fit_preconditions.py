@@ -252,7 +252,9 @@ def _check_callbacks(model: Model, data: Sequence[BoundDataset], errors: list[Di
         return
     declared = block.validation is not None or bool(block.validation_split)
     has_validation = len(data) > 1 or declared or not data  # without data nobody knows
-    names = LogNames.of_fit(metrics.names(), metrics.directions(), has_validation)
+    rules = model.trainer.plan_cache.step_graphs.rules
+    rates = ("learning_rate",) if rules is None else tuple(rules.rate_names.values())
+    names = LogNames.of_fit(metrics.names(), metrics.directions(), has_validation, rates)
     bind_output_dirs(block.callbacks, block.callbacks, model.name, None)
     for callback in block.callbacks:
         with _collected(errors):

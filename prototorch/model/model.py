@@ -81,6 +81,7 @@ from prototorch.train.callbacks import Callback, bind_output_dirs
 from prototorch.train.config import Compile, Fit, fit_sources, record_class_names
 from prototorch.train.evaluation_result import EvaluationResult
 from prototorch.train.input_ranges import InputRanges
+from prototorch.train.learning_rates import LearningRates
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.trained_weights import with_trainable
@@ -349,25 +350,29 @@ class Model:
         lr_mult: Mapping[str, float] | None = None,
         freeze: str | Sequence[str] = (),
         decay_mult: Mapping[str, float] | None = None,
+        train: Any = None,
     ) -> None:
         """Configure the training, as in Keras. Existing weights stay; the optimizer's state is reset.
 
         Args:
-            optimizer: a name or an `Optimizer`.
+            optimizer: a name or an `Optimizer`; or several, by patterns of the layers that each trains:
+                ``{"generator/**": Adam(1e-4), "critic/**": RMSprop(5e-5)}``, or a list of such pairs.
             loss: a name, a `Loss`, a list (one for each output; of one output, losses to add, as in Keras) or a dict.
             metrics: likewise; "accuracy" becomes a metric by the loss and the output's shape.
             weighted_metrics: likewise; metrics in which sample and class weights count.
             loss_weights: the factors of the losses in the total, in order or by output.
             seed: of initial weights, the order of the data, dropout and augmentation.
             freeze: patterns of what is not trained, ``["**", "!logits"]``. lr_mult, decay_mult: factors by pattern on
-                learning rate and weight decay, ``{"stem/**": 0.1}``. device, ..., memory: see `Compile`.
+                learning rate and weight decay, ``{"stem/**": 0.1}``.
+            train: steps that alternate, each a dict: ``[{"name": "critic", "losses": ["score_loss"], "weights":
+                "critic/**", "repeat": 5}, ...]``. device, ..., memory: see `Compile`.
 
         Raises UsageError for arguments that do not fit the net, BackendError for a device that is not there; warns
         (`ModelWarning`) of a loss that does not fit what the output ends with.
         """
         outputs = self.net.outputs
         loss, metrics, weighted_metrics = (
-            train.by_output(value, outputs, name)
+            _by_output(value, outputs, name)
             for name, value in (("loss", loss), ("metrics", metrics), ("weighted_metrics", weighted_metrics))
         )
         block = Compile(
@@ -385,9 +390,10 @@ class Model:
             freeze=freeze,
             lr_mult=lr_mult or (),
             decay_mult=decay_mult or (),
+            train=train,
         )
         if loss_weights is not None:
-            block = block.replace(loss=train.apply_loss_weights(block, self.net, loss_weights))
+            block = block.replace(loss=_apply_loss_weights(block, self.net, loss_weights))
         self.set_compile(block)
         self._warn_once()
 
@@ -443,8 +449,19 @@ class Model:
 
     @property
     def optimizer(self) -> Optimizer:
-        """The optimizer. Raises UsageError where the model is not compiled."""
-        return self.trainer.plan_cache.optimizer
+        """The optimizer. Raises UsageError where the model is not compiled, or has several (see `optimizers`)."""
+        optimizers = self.optimizers
+        if len(optimizers) > 1:
+            raise UsageError(
+                f"the model has {len(optimizers)} optimizers: write model.optimizers[{next(iter(optimizers))!r}]"
+            )
+        return next(iter(optimizers.values()))
+
+    @property
+    def optimizers(self) -> dict[str, Optimizer]:
+        """The optimizers by name; one that trains all weights is called "optimizer". Raises UsageError where the model
+        is not compiled."""
+        return {group.name: group.optimizer for group in self.trainer.plan_cache.update_rules.groups}
 
     @property
     def metrics_names(self) -> list[str]:
@@ -454,12 +471,18 @@ class Model:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step; setting it overrides a schedule."""
+        """The learning rate of the next step; setting it overrides a schedule. Raises UsageError for a model with
+        several optimizers (see `learning_rates`)."""
         return self.trainer.learning_rate
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
         self.trainer.learning_rate = value
+
+    @property
+    def learning_rates(self) -> LearningRates:
+        """The learning rates of the next step by the names of the optimizers; setting one overrides its schedule."""
+        return self.trainer.learning_rates
 
     @property
     def stop_training(self) -> bool:
@@ -742,7 +765,7 @@ class Model:
 
     def _compiled_trainer(self) -> Trainer:
         """The trainer of a compiled model. Raises UsageError, before data are read, where there is no loss."""
-        _ = self.trainer.plan_cache.optimizer
+        _ = self.trainer.plan_cache.update_rules
         self._warn_once()
         return self.trainer
 
@@ -965,3 +988,11 @@ class Model:
         for note in model.notes:
             print(note, file=sys.stderr)
         return paths
+
+
+def _by_output(values: Any, outputs: Sequence[str], what: str) -> Any:
+    return train.by_output(values, outputs, what)
+
+
+def _apply_loss_weights(block: Compile, net: Net, weights: Any) -> Any:
+    return train.apply_loss_weights(block, net, weights)

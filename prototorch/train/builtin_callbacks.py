@@ -152,7 +152,8 @@ class CSVLogger(Callback):
         if self._columns is None:
             self._columns = ["epoch", *logs]
             if self.params.get("validation") and not any(name.startswith("val_") for name in logs):
-                self._columns += [f"val_{name}" for name in logs if name not in ("learning_rate", "seconds", "waiting")]
+                others = ("seconds", "waiting", *self.model.trainer.rate_logs())
+                self._columns += [f"val_{name}" for name in logs if name not in others]
         try:
             with self.open_output(self.filename, "w" if first and not self.append else "a") as file:
                 writer = csv.writer(file, delimiter=self.separator)

@@ -24,6 +24,8 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
 from prototorch.train.device_field import DeviceField
+from prototorch.train.optimizer_blocks import OptimizersField, WeightOptimizer
+from prototorch.train.step_blocks import Training
 
 if TYPE_CHECKING:
     from prototorch.data.pipeline.columns import Columns
@@ -205,7 +207,11 @@ class Compile(Block):
     display_name = "compile"
 
     loss: tuple[OutputLoss, ...] = field(default=(), type=_PerOutput(OutputLoss), doc="The loss, one for each output.")
-    optimizer: Optimizer = field(default="adam", doc="The optimiser.")
+    optimizer: Optimizer | tuple[WeightOptimizer, ...] = field(
+        default="adam",
+        type=OptimizersField(),
+        doc="The optimiser; or several, optimizer { layers: ...  type: ... } for the weights of each.",
+    )
     metrics: tuple[OutputMetric, ...] = field(default=(), type=_PerOutput(OutputMetric), doc="What is also measured.")
     weighted_metrics: tuple[OutputMetric, ...] = field(
         default=(), type=_PerOutput(OutputMetric), doc="What is also measured, with the samples' and classes' weights."
@@ -226,6 +232,7 @@ class Compile(Block):
         type=_FactorsByPattern(NestedBlock(DecayFactor)),
         doc="Factors on the weight decay of layers or weights, by patterns.",
     )
+    train: Training | None = field(default=None, doc="Steps that alternate, each with losses and weights of its own.")
     device: str = field(
         default="auto",
         type=DeviceField(),

@@ -13,6 +13,7 @@ from prototorch.data.batch import BatchIterator
 from prototorch.data.loader import Loader
 from prototorch.errors import TrainingError, UsageError
 from prototorch.train.callbacks import Callback
+from prototorch.train.optimizer_blocks import ONLY_OPTIMIZER
 from prototorch.train.trained_weights import Unfreezing
 
 __all__ = ["EpochState", "FitState"]
@@ -43,7 +44,7 @@ class BeforeEpochEnd(NamedTuple):
     """What callbacks may change at the end of an epoch, as it was before they were called."""
 
     callback_states: list[dict[str, Any]]
-    learning_rate_override: float | None
+    rate_overrides: dict[str, float]
     stop_training: bool
 
 
@@ -58,7 +59,7 @@ class FitState:
         samples_seen: samples of this epoch so far.
         epoch_state: the progress within the epoch.
         steps_per_epoch: the number of steps of an epoch of the last fit; None if it is not known.
-        learning_rate_override: a learning rate that was set by hand or by a callback, None for the optimizer's own.
+        rate_overrides: learning rates that were set by hand or by a callback, by the names of the optimizers.
         unfreezings: layers that are trained although they were frozen when the model was compiled.
         stop_training: set to end the epoch after this step, and the fit after the epoch.
         stop_reason: why the callback that set ``stop_training`` did so, or None.
@@ -75,7 +76,7 @@ class FitState:
         self.epoch = self.batch = self.samples_seen = 0
         self.epoch_state = EpochState.BETWEEN_EPOCHS
         self.steps_per_epoch: int | None = None
-        self.learning_rate_override: float | None = None
+        self.rate_overrides: dict[str, float] = {}
         self.unfreezings: tuple[Unfreezing, ...] = ()
         self.stop_training = False
         self.stop_reason: str | None = None
@@ -97,18 +98,26 @@ class FitState:
     def state(self) -> dict[str, Any]:
         """The state as a checkpoint keeps it: with the variables, enough to continue bit for bit."""
         before = self.before_epoch_end
+        rates = dict(self.rate_overrides if before is None else before.rate_overrides)
+        only_rate = rates.pop(ONLY_OPTIMIZER, None)
         unfrozen = {"unfrozen": [u._asdict() for u in self.unfreezings]} if self.unfreezings else {}
         return {
             **unfrozen,
             "step": self.step,
             "passes": self.dataset_epochs,
-            "set_rate": before.learning_rate_override if before is not None else self.learning_rate_override,
+            "set_rate": only_rate,
+            **({"set_rates": rates} if rates else {}),
             "fit": self.resume_state if self.loader is None else self._fit_state(self.loader),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`; the next fit continues from there."""
-        self.step, self.dataset_epochs, self.learning_rate_override = state["step"], state["passes"], state["set_rate"]
+        self.step, self.dataset_epochs = state["step"], state["passes"]
+        only_rate = state["set_rate"]
+        self.rate_overrides = {
+            **({} if only_rate is None else {ONLY_OPTIMIZER: only_rate}),
+            **state.get("set_rates", {}),
+        }
         self.unfreezings = tuple(Unfreezing(u["pattern"], u["step"]) for u in state.get("unfrozen", ()))
         self.resume_state = state["fit"]
 

@@ -27,10 +27,16 @@ class LogNames:
     is_open: bool = False
 
     @staticmethod
-    def of_fit(names: Sequence[str], directions: Mapping[str, Direction | None], has_validation: bool) -> LogNames:
-        """The names of a fit with these losses and metrics, which are ``loss`` and the others in their order."""
+    def of_fit(
+        names: Sequence[str],
+        directions: Mapping[str, Direction | None],
+        has_validation: bool,
+        rates: Sequence[str] = ("learning_rate",),
+    ) -> LogNames:
+        """The names of a fit with these losses and metrics, which are ``loss`` and the others in their order; rates:
+        those of the learning rates."""
         validation = [f"val_{name}" for name in names] if has_validation else []
-        epoch = (*names, *validation, "learning_rate")
+        epoch = (*names, *validation, *rates)
         return LogNames(epoch, (*names, "batch_loss"), directions, has_validation)
 
     def require(self, name: str, user: str, per_batch: bool = False) -> None:

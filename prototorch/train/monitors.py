@@ -15,6 +15,7 @@ from prototorch.errors import UsageError
 from prototorch.metrics.base import Direction
 from prototorch.schema import field
 from prototorch.train.callbacks import Callback, Logs, verbose_field
+from prototorch.train.learning_rates import optimizer_field, rates_to_change
 from prototorch.train.log_names import LogNames
 from prototorch.train.output_paths import check_file_path, format_path
 from prototorch.train.state_fields import ArrayField, Integer, MapField, Number, OptionalField, Record
@@ -283,6 +284,11 @@ class ReduceLROnPlateau(_Monitor):
     min_delta: float = field(default=1e-4, min=0, doc="The smallest change that counts as an improvement.")
     cooldown: int = field(default=0, min=0, doc="Number of epochs to wait after a reduction.")
     min_lr: float = field(default=0.0, min=0, doc="Lower bound of the learning rate.")
+    optimizer: str | None = optimizer_field()
+
+    def check_logs(self, names: LogNames) -> None:
+        super().check_logs(names)
+        rates_to_change(self.model, self)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.best: float | None = None
@@ -298,10 +304,13 @@ class ReduceLROnPlateau(_Monitor):
             self.best, self.wait = value, 0
         elif self.cooldown_counter == 0:
             self.wait += 1
-            old = self.model.learning_rate
-            if self.wait >= self.patience and old > self.min_lr:
-                self.model.learning_rate = max(old * self.factor, self.min_lr)
-                self.announce(f"after epoch {epoch + 1} the learning rate is {self.model.learning_rate:.4g}")
+            rates = self.model.learning_rates
+            names = [name for name in rates_to_change(self.model, self) if rates[name] > self.min_lr]
+            if self.wait >= self.patience and names:
+                for name in names:
+                    rates[name] = max(rates[name] * self.factor, self.min_lr)
+                    of = f" of {name}" if len(rates) > 1 else ""
+                    self.announce(f"after epoch {epoch + 1} the learning rate{of} is {rates[name]:.4g}")
                 self.cooldown_counter, self.wait = self.cooldown, 0
 
     saved_state = Record({"best": _BEST, "wait": Integer(), "cooling": Integer()})

@@ -74,11 +74,13 @@ def find_cause(
     inputs: Mapping[str, Any],
     name_samples: SampleNamer,
     preprocessing: InputPreprocessing | None = None,
+    phase: str = TRAIN,
 ) -> Cause:
     """The first value of a training step that is not finite.
 
     specs: of the net's inputs. inputs: all inputs of the step, the random key too, so that dropout drops the same
-    elements. preprocessing: what the step makes its input with. The variables must be as they were before the step.
+    elements. preprocessing: what the step makes its input with. phase: that of the step. The variables must be as they
+    were before the step.
     """
     batch = next(iter(specs.values())).shape[0]
     for name, array in inputs.items():
@@ -86,15 +88,16 @@ def find_cause(
         if elements.dtype.kind == "f" and not np.isfinite(elements).all():
             return Cause(f"{_describe_input(name)} is not finite: {_describe_extent(elements, batch, name_samples)}")
     graph, net = Graph(), plan_cache.net
-    net_trace = plan_cache.step_graphs.trace(specs, TRAIN, graph, preprocessing)
+    net_trace = plan_cache.step_graphs.trace(specs, phase, graph, preprocessing)
     with use_interpreter(graph):
-        losses = plan_cache.step_graphs.build_losses(graph, net_trace)
+        losses = plan_cache.step_graphs.build_losses(graph, net_trace, phase=phase)
         gradients = _record_gradients(graph, net_trace, losses.total)
     layers: dict[Value, LayerNode] = {}
     for node in net.nodes:
         for top in node.tops:
-            layers.setdefault(net_trace.values[top], node)  # a layer may return its own input
-    terms = {losses.per_sample[t.name]: t for t in plan_cache.loss_terms}
+            if top in net_trace.values:  # else this step does not run the layer
+                layers.setdefault(net_trace.values[top], node)  # a layer may return its own input
+    terms = {losses.per_sample[t.name]: t for t in plan_cache.loss_terms if t.name in losses.per_sample}
     ranges = {v: _value_range(np.asarray(inputs[name])) for name, v in graph.inputs.items()}
     failures: dict[Value, str] = {}
     for value, array in run_op_by_op(graph, plan_cache.backend, plan_cache.variables, inputs):
@@ -109,10 +112,11 @@ def find_cause(
             input_ranges = [ranges[net_trace.values[b]] for b in layer.bottoms]
             return Cause(_describe_layer(plan_cache, net_trace, layer, extent, input_ranges))
         if term is not None:
-            output, target = ranges[net_trace.values[term.output]], ranges[losses.targets[term.output]]
+            target = losses.targets.get(term.output)
+            targets = "" if target is None else f" with targets, {_describe_range([ranges[target]])}"
             return Cause(
                 f"the outputs of all layers are finite, but the loss {term.name!r} ({type(term.loss).__name__}) is "
-                f"not: {extent}; it compares {_describe_range([output])} with targets, {_describe_range([target])}"
+                f"not: {extent}; it compares {_describe_range([ranges[net_trace.values[term.output]]])}{targets}"
             )
         if value is losses.total:
             return Cause(

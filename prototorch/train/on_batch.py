@@ -89,12 +89,13 @@ class OnBatchRunner:
 
 def _check_unit(trainer: Trainer) -> None:
     """Raise UsageError for a schedule that counts epochs, of which single batches have none."""
-    rate = trainer.plan_cache.optimizer.learning_rate
-    if isinstance(rate, Schedule) and rate.unit == "epochs" and trainer.learning_rate_override is None:
-        raise UsageError(
-            f"{type(rate).__name__} has unit: epochs, and train_on_batch counts no epochs: give unit: steps, or set "
-            "model.learning_rate before each step"
-        )
+    for group in trainer.plan_cache.update_rules.groups:
+        rate = group.optimizer.learning_rate
+        if isinstance(rate, Schedule) and rate.unit == "epochs" and group.name not in trainer.rate_overrides:
+            raise UsageError(
+                f"{type(rate).__name__} has unit: epochs, and train_on_batch counts no epochs: give unit: steps, or "
+                "set model.learning_rate before each step"
+            )
 
 
 def _binding_key(phase: str, data: ArrayDataset) -> Any:

@@ -18,7 +18,6 @@ from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.probe import probe_specs, trace_net
 from prototorch.graph.trace import InputPreprocessing, trace
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.optimizers import Optimizer
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX, Variables, total_bytes
 from prototorch.spec import Spec
@@ -34,8 +33,9 @@ from prototorch.train.memory_estimate import (
 )
 from prototorch.train.metric_totals import MetricTotals
 from prototorch.train.step_graph import StepGraphBuilder
-from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training
+from prototorch.train.step_inputs import ACCUMULATE, PREDICT, TEST, TRAIN, is_training, kind_of
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
+from prototorch.train.update_rules import UpdateRules
 from prototorch.train.variable_inits import VariableInits
 
 if TYPE_CHECKING:
@@ -74,9 +74,15 @@ class PlanCache:
     ):
         self.net, self.variables, self.backend = net, variables, backend
         self.step_graphs = StepGraphBuilder(net, backend, config, trained_weights, step_outputs, decayed_weights)
-        self.metrics = MetricTotals(variables, self.step_graphs.loss_terms, lambda: self.step_graphs.metric_terms)
+        rules = self.step_graphs.rules
+        loss_names = None if rules is None else rules.loss_names
+        self.metrics = MetricTotals(
+            variables, self.step_graphs.loss_terms, lambda: self.step_graphs.metric_terms, loss_names
+        )
         if not self.step_graphs.trained_weights.check():
             self.step_graphs.trained_weights.check(trace_net(net, 1).weights)
+        if rules is not None:
+            rules.resolve(self.step_graphs.trained_weights)
         self._low_memory = config is not None and config.memory == "low"
         self._autotune = config is not None and config.autotune
         self._executors: dict[PlanKey, Executor] = {}
@@ -99,9 +105,15 @@ class PlanCache:
         return self.step_graphs.loss_terms
 
     @property
-    def optimizer(self) -> Optimizer:
-        """The optimizer. Raises UsageError where the model is not compiled."""
-        return self.step_graphs.optimizer
+    def update_rules(self) -> UpdateRules:
+        """Which optimizer changes which weight, and in which step. Raises UsageError where the model is not
+        compiled."""
+        return self.step_graphs.update_rules
+
+    @property
+    def training_phases(self) -> tuple[str, ...]:
+        """The phases of the training steps of a compiled model: one, or one for each of the steps that alternate."""
+        return self.update_rules.phases
 
     def metrics_names(self) -> list[str]:
         """The names of the loss and the metrics in the logs, also before the first step."""
@@ -154,10 +166,11 @@ class PlanCache:
         self.train_revision += 1
         specs = self._train_specs()
         for plans in (self._executors, self._plans, self._precompiled, self._can_pad):
-            for key in [key for key in plans if key[0] in (TRAIN, ACCUMULATE, True)]:
+            for key in [key for key in plans if key[0] is True or is_training(str(key[0]))]:
                 del plans[key]
         if specs is not None:
-            self.step_graphs.build(TRAIN, specs).inits.create_missing(self.variables, self.backend.threads)
+            for phase in self.training_phases:
+                self.step_graphs.build(phase, specs).inits.create_missing(self.variables, self.backend.threads)
 
     def set_target_scalings(self, scalings: Mapping[str, TargetScaling]) -> bool:
         """Let losses compare scaled targets of these outputs; returns whether that is new. All plans are then made
@@ -184,7 +197,7 @@ class PlanCache:
 
     def _train_specs(self) -> dict[str, Spec] | None:
         """The input specs of some training step that has a plan."""
-        return next((dict(key[1][0]) for key in self._plans if key[0] == TRAIN), None)
+        return next((dict(key[1][0]) for key in self._plans if kind_of(key[0]) == TRAIN), None)
 
     def executors(self) -> list[Executor]:
         """All executors made so far."""
@@ -255,7 +268,7 @@ class PlanCache:
             weight, slot = name[len(SLOT_PREFIX) :].rsplit(":", 1)
             slots.setdefault(weight, {})[slot] = array
         for weight, arrays in slots.items():
-            value = self.optimizer.final_value(arrays)
+            value = self.update_rules.group_of(weight).optimizer.final_value(arrays)
             if value is not None:
                 self.variables.assign(weight, value)
 
@@ -296,7 +309,7 @@ class PlanCache:
             smaller = {k: Spec((size, *s.shape[1:]), s.dtype) for k, s in specs.items()}
             return self._estimate(*self._make_plan(phase, smaller, preprocessing)).total <= free
 
-        what = f"{_STEP_NAMES[phase]} of {self.net.name!r} at batch size {batch}"
+        what = f"{_STEP_NAMES[kind_of(phase)]} of {self.net.name!r} at batch size {batch}"
         estimate = self._estimate(plan, inits)
         return memory_error(self.net, plan, estimate, free, what, largest_batch(batch, fits))
 

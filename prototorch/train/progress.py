@@ -59,7 +59,7 @@ def _format_items(logs: Mapping[str, Any]) -> list[str]:
 
 def _format_value(name: str, value: Any) -> str:
     if isinstance(value, float):
-        if value == 0 or name == "learning_rate":
+        if value == 0 or name.endswith("learning_rate"):
             return f"{value:.4g}"
         return f"{value:.4f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.3g}"
     if isinstance(value, list) and np.size(value) > _MAX_ELEMENTS_SHOWN:

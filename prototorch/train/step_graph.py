@@ -20,12 +20,12 @@ from prototorch.graph.batch_analysis import BATCHED, INDEPENDENT, UNIFORM, analy
 from prototorch.graph.ir import Graph, Value
 from prototorch.graph.mixed_precision import to_float32
 from prototorch.graph.net import Net
+from prototorch.graph.probe import trace_net
 from prototorch.graph.trace import InputPreprocessing, Trace, error_scope, trace
 from prototorch.layers import AddLoss
 from prototorch.metrics.base import apply_mask
 from prototorch.metrics.function_metric import FunctionMetric
 from prototorch.ops.core import backward_pass, use_interpreter
-from prototorch.optimizers import Optimizer
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX, initial_value
 from prototorch.schema.patterns import check_patterns
 from prototorch.spec import Spec
@@ -33,7 +33,7 @@ from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile
 from prototorch.train.gradient_accumulation import accumulate_gradients
 from prototorch.train.loss_scale import LossScaler
-from prototorch.train.loss_terms import MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
+from prototorch.train.loss_terms import LossTerm, MetricTerm, check_metrics, resolve_loss_terms, resolve_metric_terms
 from prototorch.train.step_inputs import (
     ACCUMULATE,
     GRADIENT_PREFIX,
@@ -42,12 +42,15 @@ from prototorch.train.step_inputs import (
     PREDICT,
     SAMPLE_MASK,
     SAMPLE_WEIGHT_PREFIX,
-    STEP,
     TARGET_PREFIX,
+    TEST,
     TRAIN,
     is_training,
+    kind_of,
+    step_of,
 )
 from prototorch.train.trained_weights import TrainedWeights, Unfreezing
+from prototorch.train.update_rules import UpdateRules
 from prototorch.train.variable_inits import VariableInits, initial_slot
 
 if TYPE_CHECKING:
@@ -71,13 +74,15 @@ class StepGraph(NamedTuple):
 
 class LossValues(NamedTuple):
     """A loss in a graph: the inputs it compares with (by output), the loss of each sample [batch] and the mean of each
-    term (by the term's name), and the sum of all terms and penalties."""
+    term (by the term's name), and the sum of all terms and penalties; ``factored`` are the parts of this sum, losses by
+    their names and those that layers add by the layers', without the penalties of weights."""
 
     targets: dict[str, Value]
     weights: dict[str, Value]
     per_sample: dict[str, Value]
     per_term: dict[str, Value]
     total: Value
+    factored: dict[str, Value]
 
 
 class StepGraphBuilder:
@@ -106,8 +111,11 @@ class StepGraphBuilder:
         self.seed = config.seed if config is not None else 0
         self.brings_loss = any(isinstance(node.layer, AddLoss) for node in net.nodes)
         self.loss_terms = resolve_loss_terms(net, config) if config is not None else ()
+        self.rules: UpdateRules | None = None
         if config is not None:
             check_metrics(net, config, self.loss_terms)
+            loss_layers = () if config.train is None else dict.fromkeys(trace_net(net, 1, training=True).loss_layers)
+            self.rules = UpdateRules(net, config, self.loss_terms, list(loss_layers))
         self.metric_terms: tuple[MetricTerm, ...] = ()
         self.target_scalings: Mapping[str, TargetScaling] = {}
 
@@ -117,11 +125,20 @@ class StepGraphBuilder:
         return self.backend.precision.float_dtype
 
     @property
-    def optimizer(self) -> Optimizer:
-        """The optimizer. Raises UsageError where the model is not compiled."""
-        if self.config is None or not (self.loss_terms or self.brings_loss):
+    def update_rules(self) -> UpdateRules:
+        """Which optimizer changes which weight, and in which step. Raises UsageError where the model is not
+        compiled."""
+        if self.rules is None or not (self.loss_terms or self.brings_loss):
             raise UsageError("the model has no loss yet: call model.compile(loss=..., optimizer=...) first")
-        return self.config.optimizer
+        return self.rules
+
+    def terms_of(self, phase: str) -> tuple[LossTerm, ...]:
+        """The losses of a phase: those that its step lowers, or all."""
+        name = step_of(phase)
+        if not name:
+            return self.loss_terms
+        losses = self.update_rules.step(name).losses
+        return tuple(term for term in self.loss_terms if term.name in losses)
 
     def build(
         self,
@@ -136,6 +153,8 @@ class StepGraphBuilder:
         Raises UsageError where the phase needs a loss and there is none.
         """
         graph, inits = Graph(), VariableInits()
+        if phase != PREDICT:
+            _ = self.update_rules
         net_trace = self.trace(specs, phase, graph, preprocessing)
         for weight in net_trace.weights.values():
             inits[weight.name] = weight.spec, partial(initial_value, weight, self.seed)
@@ -143,7 +162,8 @@ class StepGraphBuilder:
             with use_interpreter(graph):
                 outputs = {name: self._in_target_unit(name, net_trace.values[name]) for name in self.net.outputs}
             return StepGraph(graph, outputs, {}, frozenset(), inits)
-        _ = self.optimizer
+        if is_training(phase):
+            self._check_phase(phase)
         step = StepGraph(graph, {}, {}, frozenset(), inits)
         with use_interpreter(graph):
             return self._add_step(step, net_trace, phase, with_mask)
@@ -157,9 +177,12 @@ class StepGraphBuilder:
     ) -> Trace:
         """The net traced for a phase; its weights are trained as the compile block says. Raises UsageError for a
         pattern of it that matches nothing."""
-        weights = self.trained_weights
+        weights, name = self.trained_weights, step_of(phase)
+        net = weights.net
+        if name:
+            net = self.update_rules.net_of_step(self.update_rules.step(name), net)
         net_trace = trace(
-            weights.net,
+            net,
             specs,
             is_training(phase),
             graph,
@@ -169,13 +192,24 @@ class StepGraphBuilder:
             weights.frozen_layers,
             self.float_dtype,
         )
-        weights.check(net_trace.weights)
+        if not name:
+            weights.check(net_trace.weights)
         net_trace.weights = weights.select(net_trace)
+        if name:
+            net_trace.weights = self.update_rules.select(name, net_trace.weights)
         return net_trace
+
+    def _check_phase(self, phase: str) -> None:
+        """Raise UsageError for a training step without a name, where steps alternate."""
+        if self.update_rules.steps or step_of(phase):
+            self.update_rules.step(step_of(phase))
 
     def set_unfreezings(self, unfreezings: Sequence[Unfreezing]) -> None:
         """Train these layers or weights as well."""
-        self.trained_weights = TrainedWeights(self.net, self.config, unfreezings)
+        trained_weights = TrainedWeights(self.net, self.config, unfreezings)
+        if self.rules is not None:
+            self.rules.resolve(trained_weights)
+        self.trained_weights = trained_weights
 
     def newly_trained(self, pattern: str, specs: Mapping[str, Spec]) -> list[str]:
         """The weights that unfreezing a pattern adds to those that are trained as compiled."""
@@ -183,25 +217,31 @@ class StepGraphBuilder:
         net_trace = trace(after.net, specs, False)
         names = [name for node in self.net.nodes for name in (node.name, node.weights_key)]
         check_patterns([pattern], [*names, *net_trace.weights], "layer or weight")
+        if self.rules is not None:
+            self.rules.check(after)
         weights = after.select(net_trace), before.select(trace(before.net, specs, False))
         return [name for name, weight in weights[0].items() if weight.trainable and not weights[1][name].trainable]
 
-    def build_losses(self, graph: Graph, net_trace: Trace, count: Value | float | None = None) -> LossValues:
+    def build_losses(
+        self, graph: Graph, net_trace: Trace, count: Value | float | None = None, phase: str = TEST
+    ) -> LossValues:
         """The loss of a traced net, in its graph; ``count`` is the number of samples that count (None: all)."""
+        terms = self.terms_of(phase)
         batch = _batch_size(graph)
         share = 1.0 / (float(batch) if count is None else count)
         targets: dict[str, Value] = {}
         weights: dict[str, Value] = {}
-        for name in dict.fromkeys(t.output for t in self.loss_terms):
-            term = next((t for t in self.loss_terms if t.output == name and t.loss.needs_target), None)
+        for name in dict.fromkeys(t.output for t in terms):
+            term = next((t for t in terms if t.output == name and t.loss.needs_target), None)
             if term is not None:
                 spec = term.target_spec(to_float32(net_trace.values[name]).spec)
                 targets[name] = graph.input(TARGET_PREFIX + name, spec)
             weights[name] = graph.input(SAMPLE_WEIGHT_PREFIX + name, Spec((batch,)))
         total: Value | None = None
+        factored: dict[str, Value] = {}
         per_sample: dict[str, Value] = {}
         per_term: dict[str, Value] = {}
-        for term in self.loss_terms:
+        for term in terms:
             with located(term.span), error_scope(graph, f"loss {term.name}"):
                 mask = output_mask(net_trace, term.output)
                 masks = {} if mask is None else {"mask": mask}
@@ -214,11 +254,17 @@ class StepGraphBuilder:
                 mean = per_term[term.name] = ops.sum(samples * weights[term.output]) * share
                 mean = mean if term.factor == 1.0 else mean * term.factor
                 total = mean if total is None else total + mean
+                factored[term.name] = mean
         with graph.scope("penalties"):
-            for penalty in (*net_trace.losses, *net_trace.regularization_losses()):
+            for layer, penalty in zip(net_trace.loss_layers, net_trace.losses, strict=True):
+                if step_of(phase) and layer not in self.update_rules.step(step_of(phase)).losses:
+                    continue
+                total = penalty if total is None else total + penalty
+                factored[layer] = penalty if layer not in factored else factored[layer] + penalty
+            for penalty in net_trace.regularization_losses():
                 total = penalty if total is None else total + penalty
         assert total is not None
-        return LossValues(targets, weights, per_sample, per_term, total)
+        return LossValues(targets, weights, per_sample, per_term, total, factored)
 
     def resolve_metrics(self, specs: Mapping[str, Spec]) -> None:
         """Resolve the metrics before any step: a resumed training may have no step left in its epoch."""
@@ -287,10 +333,17 @@ class StepGraphBuilder:
             sample_mask = graph.input(SAMPLE_MASK, Spec((batch,)))
             with graph.scope("samples that count"):
                 count = ops.sum(sample_mask)
-        losses = self.build_losses(graph, net_trace, count)
-        per_term = losses.per_term if len(self.loss_terms) > 1 else {}
+        losses = self.build_losses(graph, net_trace, count, phase)
         totals = TRAIN if is_training(phase) else phase
-        _add_loss_totals(step, totals, count, {"loss": losses.total, **per_term})
+        if self.update_rules.steps:
+            logged: dict[str, Value] = {}
+            for name in [step_of(phase)] if step_of(phase) else [s.name for s in self.update_rules.steps]:
+                logged |= self.update_rules.logged_losses(name, losses.total, losses.factored, losses.per_term, phase)
+            for name, value in logged.items():
+                _add_loss_totals(step, totals, count, {name: value}, name)
+        else:
+            per_term = losses.per_term if len(self.loss_terms) > 1 else {}
+            _add_loss_totals(step, totals, count, {"loss": losses.total, **per_term})
         self._add_metrics(step, net_trace, totals, losses, sample_mask)
         step.outputs[LOSS] = losses.total
         step.outputs.update({OUTPUT_PREFIX + name: net_trace.values[name] for name in self.step_outputs})
@@ -302,12 +355,15 @@ class StepGraphBuilder:
 
     def _has_bounded_updates(self, net_trace: Trace) -> bool:
         constraints = [w.constraint for w in net_trace.weights.values() if w.constraint is not None]
-        return self.optimizer.has_bounded_updates and all(c.is_bounded for c in constraints)
+        optimizers = (group.optimizer for group in self.update_rules.groups)
+        return all(o.has_bounded_updates for o in optimizers) and all(c.is_bounded for c in constraints)
 
     def _add_metrics(
         self, step: StepGraph, net_trace: Trace, phase: str, losses: LossValues, sample_mask: Value
     ) -> None:
         for term in self._metrics_of(net_trace):
+            if term.output not in losses.targets:
+                continue  # a step without a loss at this output
             with located(term.span), error_scope(step.graph, f"metric {term.name}"):
                 output = net_trace.values[term.output]
                 states = _add_states(step, f"{METRIC_PREFIX}{phase}:{term.name}:", term.metric.states(output.spec))
@@ -320,7 +376,7 @@ class StepGraphBuilder:
 
     def _add_optimizer(self, step: StepGraph, net_trace: Trace, total: Value, phase: str) -> frozenset[str]:
         """The backward pass and the optimizer's updates; gives the names of the states that the optimizer changes."""
-        optimizer, graph = self.optimizer, step.graph
+        graph, name = step.graph, step_of(phase)
         weights = [w for w in net_trace.weights.values() if w.trainable]
         if not weights:
             warn_user("no weight is trained: all layers are frozen, or have no weights", ModelWarning)
@@ -339,11 +395,12 @@ class StepGraphBuilder:
         grads_by_name = {w.name: g for w, g in zip(weights, gradients, strict=True) if g is not None}
         unguarded_names = set(step.updates)
         with graph.phase("update"):
-            if optimizer.steps_per_update > 1:
-                is_partial, count = phase == ACCUMULATE, optimizer.steps_per_update
-                grads_by_name, sums = accumulate_gradients(graph, step.inits, grads_by_name, count, is_partial)
+            count = self.update_rules.steps_per_update(name)
+            if count > 1:
+                is_partial = kind_of(phase) == ACCUMULATE
+                grads_by_name, sums = accumulate_gradients(graph, step.inits, grads_by_name, count, is_partial, name)
                 step.updates.update(sums)
-            if phase == TRAIN:
+            if kind_of(phase) == TRAIN:
                 self._add_updates(step, net_trace, grads_by_name)
         return frozenset(step.updates.keys() - unguarded_names)
 
@@ -369,19 +426,22 @@ class StepGraphBuilder:
 
     def _add_updates(self, step: StepGraph, net_trace: Trace, gradients: dict[str, Value]) -> None:
         """The optimizer's updates of the weights that have a gradient, and of those in `decayed_weights`."""
-        optimizer, graph = self.optimizer, step.graph
-        rate = graph.input(LEARNING_RATE, Spec((), self.float_dtype))
-        number = graph.input(STEP, Spec((), "int64"))
-        clipped = dict(zip(gradients, optimizer.clip(list(gradients.values())), strict=True))
+        graph, rules = step.graph, self.update_rules
+        for name in rules.update_inputs(gradients):
+            graph.input(name, Spec((), self.float_dtype if name.startswith(LEARNING_RATE) else "int64"))
+        clipped = rules.clip(gradients)
         for name in (*gradients, *(n for n in self.decayed_weights if n in net_trace.weights and n not in gradients)):
             weight, value = net_trace.weights[name], graph.states[name]
+            optimizer, steps_of_weight = rules.group_of(name).optimizer, rules.steps_of(name)
+            rate, number = (graph.inputs[i] for i in rules.inputs_of(name))
             with graph.scope(name):
                 slots = {}
                 for slot_name, start in optimizer.initial_slots(weight).items():
                     array, slot = np.asarray(start), f"{SLOT_PREFIX}{name}:{slot_name}"
                     step.inits[slot] = Spec(array.shape, str(array.dtype)), partial(initial_slot, array)
                     slots[slot_name] = graph.state(slot, step.inits[slot][0])
-                first_step = optimizer.updates_before(self.trained_weights.first_step(name, net_trace))
+                unfrozen = self.trained_weights.first_step(name, net_trace)
+                first_step = rules.updates_before(unfrozen, steps_of_weight) if unfrozen else 0
                 steps = number - first_step if first_step else number
                 if name in clipped:
                     new, new_slots = optimizer.apply(value, clipped[name], slots, rate, steps, weight)
@@ -423,11 +483,14 @@ def _add_states(step: StepGraph, prefix: str, specs: Mapping[str, Spec]) -> dict
     return states
 
 
-def _add_loss_totals(step: StepGraph, phase: str, count: Value | float, losses: Mapping[str, Value]) -> None:
-    """Sums of the losses times their number of samples, and the number of samples, in float64."""
+def _add_loss_totals(
+    step: StepGraph, phase: str, count: Value | float, losses: Mapping[str, Value], counter: str = "loss"
+) -> None:
+    """Sums of the losses times their number of samples, and the number of samples, in float64. counter: the loss that
+    the number is kept with."""
     count = ops.cast(count, dtype="float64") if isinstance(count, Value) else count
     for name, value in losses.items():
         total = _add_states(step, f"{METRIC_PREFIX}{phase}:{name}:", {"sum": Spec((), "float64")})["sum"]
         step.updates[total.name] = total + ops.cast(value, dtype="float64") * count
-    samples = _add_states(step, f"{METRIC_PREFIX}{phase}:loss:", {"count": Spec((), "float64")})["count"]
+    samples = _add_states(step, f"{METRIC_PREFIX}{phase}:{counter}:", {"count": Spec((), "float64")})["count"]
     step.updates[samples.name] = samples + count

@@ -1,7 +1,8 @@
 """The phases of a step, and the names of the inputs that a step's plan has beside those of the net.
 
 ``target:NAME`` and ``weight:NAME`` are the targets and the sample weights of an output; ``learning_rate`` (float32
-scalar) and ``step`` (int64 scalar, from 1) are read by the optimizer; ``counted`` is the sample mask of a plan whose
+scalar) and ``step`` (int64 scalar, from 1) are read by the optimizer, ``learning_rate:NAME`` by one of several and
+``step:A+B`` for weights that the steps A and B change; ``counted`` is the sample mask of a plan whose
 batches may be padded: 1 for each sample of the batch, 0 for padding. ``gradient:NAME`` is the gradient of a weight, of
 a plan that only updates.
 """
@@ -23,7 +24,10 @@ __all__ = [
     "TEST",
     "TRAIN",
     "is_training",
+    "kind_of",
     "random_key",
+    "step_of",
+    "training_phase",
 ]
 
 TRAIN, TEST, PREDICT = "train", "test", "predict"
@@ -38,7 +42,23 @@ LEARNING_RATE, STEP, SAMPLE_MASK = "learning_rate", "step", "counted"
 
 def is_training(phase: str) -> bool:
     """Whether a phase is one of training steps."""
-    return phase in (TRAIN, ACCUMULATE)
+    return kind_of(phase) in (TRAIN, ACCUMULATE)
+
+
+def training_phase(kind: str, step: str) -> str:
+    """The phase of a training step of this name, where steps alternate: ``train:critic``. kind: `TRAIN`, or
+    `ACCUMULATE`; step: "" where all steps are the same."""
+    return f"{kind}:{step}" if step else kind
+
+
+def kind_of(phase: str) -> str:
+    """The phase without the name of a step."""
+    return phase.partition(":")[0]
+
+
+def step_of(phase: str) -> str:
+    """The name of the step in a phase, "" where all steps are the same."""
+    return phase.partition(":")[2]
 
 
 def random_key(seed: int, step: int, number: int = 0) -> np.ndarray:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.callback_list import CallbackList
 from prototorch.train.callbacks import DeferredActions, LazyLogs
 from prototorch.train.fit_state import FitState
+from prototorch.train.learning_rates import LearningRates, check_rate
 from prototorch.train.nan_diagnosis import (
     ADVICE,
     Cause,
@@ -37,7 +37,17 @@ from prototorch.train.precompile import BackgroundCompilation
 from prototorch.train.preprocessing import AUGMENT_KEY, Preprocessor
 from prototorch.train.profiler import CALLBACKS, PREPARE, Profiler
 from prototorch.train.state_check import INTERVAL, describe_names, describe_states, non_finite_states
-from prototorch.train.step_inputs import ACCUMULATE, LEARNING_RATE, PREDICT, STEP, TRAIN, is_training, random_key
+from prototorch.train.step_inputs import (
+    ACCUMULATE,
+    LEARNING_RATE,
+    PREDICT,
+    TRAIN,
+    is_training,
+    kind_of,
+    random_key,
+    step_of,
+    training_phase,
+)
 from prototorch.train.trained_weights import Unfreezing
 
 __all__ = ["StepRunner"]
@@ -56,7 +66,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class StartedStep(NamedTuple):
-    """A training step that has been started: its position, and its batch."""
+    """A training step that has been started: its position, its batch, and its phase."""
 
     step: int
     batch: int
@@ -64,6 +74,7 @@ class StartedStep(NamedTuple):
     inputs: Mapping[str, Any]
     columns: Mapping[str, np.ndarray]
     num_samples: int
+    phase: str
 
 
 class StepRunner(FitState):
@@ -98,22 +109,49 @@ class StepRunner(FitState):
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step. Raises UsageError for a value that is no finite number >= 0."""
-        if self.learning_rate_override is not None:
-            return self.learning_rate_override
-        rate = self.plan_cache.optimizer.learning_rate
-        if not isinstance(rate, Schedule):
-            return float(rate)
-        updates = self.plan_cache.optimizer.updates_before(self.step)
-        return rate.value(self.epochs_done() if rate.unit == "epochs" else updates)
+        """The learning rate of the next step. Raises UsageError where there are several optimizers, and for a value
+        that is no finite number >= 0."""
+        return self.learning_rate_of(self._only_optimizer())
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
-        is_number = not isinstance(value, bool | str | bytes) and np.ndim(value) == 0 and value is not None
-        rate = float(value) if is_number else math.nan
-        if not 0 <= rate < math.inf:
-            raise UsageError(f"learning_rate must be a number of at least 0, not {value!r}")
-        self.learning_rate_override = rate
+        self.set_learning_rate_of(self._only_optimizer(), check_rate(value))
+
+    @property
+    def learning_rates(self) -> LearningRates:
+        """The learning rates of the next step, by the names of the optimizers."""
+        return LearningRates(self)
+
+    def optimizer_names(self) -> tuple[str, ...]:
+        """What the optimizers are called, in their order. Raises UsageError where the model is not compiled."""
+        return tuple(group.name for group in self.plan_cache.update_rules.groups)
+
+    def learning_rate_of(self, name: str) -> float:
+        """The learning rate of the next step of an optimizer."""
+        if name in self.rate_overrides:
+            return self.rate_overrides[name]
+        rules = self.plan_cache.update_rules
+        rate = rules.group(name).optimizer.learning_rate
+        if not isinstance(rate, Schedule):
+            return float(rate)
+        return rate.value(self.epochs_done() if rate.unit == "epochs" else rules.iterations(name, self.step))
+
+    def set_learning_rate_of(self, name: str, rate: float) -> None:
+        """Override the learning rate of an optimizer."""
+        self.rate_overrides[name] = rate
+
+    def rate_logs(self) -> dict[str, float]:
+        """The learning rates as the logs have them."""
+        return {log: self.learning_rate_of(name) for name, log in self.plan_cache.update_rules.rate_names.items()}
+
+    def _only_optimizer(self) -> str:
+        names = self.optimizer_names()
+        if len(names) > 1:
+            raise UsageError(
+                f"the model has {len(names)} optimizers, {', '.join(names)}: write "
+                f"model.learning_rates[{names[0]!r}] for the learning rate of one"
+            )
+        return names[0]
 
     @contextmanager
     def claim_fit(self) -> Iterator[None]:
@@ -245,8 +283,8 @@ class StepRunner(FitState):
     ) -> dict[str, Any]:
         if feeder.has_variable_sizes:
             feeder = feeder.for_batch(columns)
-        if phase == TRAIN and (self.step + 1) % self.plan_cache.optimizer.steps_per_update:
-            phase = ACCUMULATE
+        if phase == TRAIN:
+            phase = self._next_phase()
         executor = feeder.executor(phase, count)
         if executor is None:
             with self.profiler(PREPARE):
@@ -264,10 +302,9 @@ class StepRunner(FitState):
             outputs = executor(feeder.pad(phase, count, inputs))
             is_padded = phase == PREDICT and feeder.plan_batch_size(phase, count) != count
             return {name: array[:count] for name, array in outputs.items()} if is_padded else outputs
-        if phase == TRAIN:
-            number = self.plan_cache.optimizer.updates_before(self.step) + 1
-            inputs[LEARNING_RATE], inputs[STEP] = np.float32(self.learning_rate), np.int64(number)
-        started_step = StartedStep(self.step, self.batch, feeder, inputs, columns, count)
+        if kind_of(phase) == TRAIN:
+            inputs.update(self._update_inputs(executor.plan.inputs))
+        started_step = StartedStep(self.step, self.batch, feeder, inputs, columns, count, phase)
         self._recent_steps = [*self._recent_steps, started_step][-1 - executor.report_lag :]
         padded = feeder.pad(phase, count, inputs)
         outputs = self._with_nan_guard(lambda: executor(padded, raise_if_not_finite))
@@ -275,6 +312,23 @@ class StepRunner(FitState):
         if self.step - self._checked_step >= INTERVAL:
             self.check_states()
         return outputs
+
+    def _next_phase(self) -> str:
+        """The phase of the next training step: by its number alone, whose turn it is, and whether it updates."""
+        rules = self.plan_cache.update_rules
+        name = rules.step_name(self.step)
+        is_update = (rules.runs_before(self.step, name) + 1) % rules.steps_per_update(name) == 0
+        return training_phase(TRAIN if is_update else ACCUMULATE, name)
+
+    def _update_inputs(self, names: Iterable[str]) -> dict[str, Any]:
+        """The learning rates and the numbers of updates that a step reads."""
+        rules = self.plan_cache.update_rules
+        inputs: dict[str, Any] = {n: np.int64(i) for n, i in rules.input_numbers(names, self.step).items()}
+        for name in names:
+            if name == LEARNING_RATE or name.startswith(f"{LEARNING_RATE}:"):
+                optimizer = name.partition(":")[2] or rules.groups[0].name
+                inputs[name] = np.float32(self.learning_rate_of(optimizer))
+        return inputs
 
     def _with_nan_guard(self, work: Callable[[], Any]) -> Any:
         try:
@@ -285,7 +339,7 @@ class StepRunner(FitState):
             raise TrainingError(self._describe_failure(error, failed_step)) from None
 
     def _describe_failure(self, error: NonFiniteStepError, step: StartedStep) -> str:
-        _, _, feeder, inputs, columns, count = step
+        _, _, feeder, inputs, columns, count, phase = step
         at = f"step {self.batch + 1} of epoch {self.epoch + 1}" if self.is_fitting else f"step {self.step + 1}"
         indices = columns.context.indices if isinstance(columns, Batch) else None
         if indices is not None and (len(indices) != count or int(indices.max()) >= len(feeder.data)):
@@ -293,11 +347,12 @@ class StepRunner(FitState):
         sample = make_sample_namer(count, indices, feeder.data.origin if indices is not None else None)
         preprocessing = self.preprocessor if feeder.preprocesses_on_device else None
         try:
-            cause = find_cause(self.plan_cache, feeder.fed_specs(count), inputs, sample, preprocessing)
+            cause = find_cause(self.plan_cache, feeder.fed_specs(count), inputs, sample, preprocessing, phase)
         except MemoryError:
             cause = Cause("there is not enough memory to look for the layer", bool(np.isfinite(error.loss)))
         what = "the gradient of the loss is not finite" if cause.loss_is_finite else f"the loss is {error.loss}"
         if cause.gradients_are_finite:
             names = describe_names(error.states)
             what = f"the update would make {names} not finite" if names else "the step is not finite"
+        at += f", a step of {step_of(phase)!r}" if step_of(phase) else ""
         return f"{what} at {at}: {cause.text}. No weight has been changed by this step. {ADVICE}"

@@ -12,7 +12,7 @@ from prototorch.graph.trace import trace
 from prototorch.spec import Spec
 from prototorch.train.memory_estimate import SCRATCH, bytes_by_purpose, format_bytes
 from prototorch.train.plan_cache import PlanCache
-from prototorch.train.step_inputs import PREDICT, TRAIN
+from prototorch.train.step_inputs import PREDICT
 
 __all__ = ["LayerSummary", "Summary", "memory_by_purpose", "step_specs", "summarize"]
 
@@ -102,8 +102,9 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
 
 def memory_by_purpose(plan_cache: PlanCache, batch: int) -> dict[str, int]:
     """Bytes of a step by purpose, from its plan; for unknown sizes see `step_specs`."""
-    phase = TRAIN if plan_cache.loss_terms else PREDICT
-    plan = plan_cache.plan(phase, step_specs(plan_cache.net, batch), create=False)
+    phases = plan_cache.training_phases if plan_cache.loss_terms else (PREDICT,)
+    specs = step_specs(plan_cache.net, batch)
+    plan = max((plan_cache.plan(phase, specs, create=False) for phase in phases), key=lambda plan: plan.arena_bytes)
     return bytes_by_purpose(plan, plan_cache.backend.input_copies, plan_cache.backend.scratch_bytes(plan.signatures()))
 
 

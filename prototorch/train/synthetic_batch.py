@@ -35,8 +35,8 @@ def make_synthetic_batch(
     batch: dict[str, Any] = {}
     outputs = plan_cache.output_specs(specs) if plan_cache.loss_terms else {}
     for name, spec in plan.inputs.items():
-        if name in constants:
-            batch[name] = constants[name]
+        if name.partition(":")[0] in constants:  # one of several optimizers has learning_rate:NAME
+            batch[name] = constants[name.partition(":")[0]]
         elif name.startswith(SAMPLE_WEIGHT_PREFIX) or name == SAMPLE_MASK:
             batch[name] = np.ones(spec.shape, spec.dtype)
         elif name.startswith(TARGET_PREFIX):
@@ -48,7 +48,7 @@ def make_synthetic_batch(
 
 
 def _random_target(plan_cache: PlanCache, output: str, outputs: Mapping[str, Spec], spec: Spec, rng: Any) -> np.ndarray:
-    loss = next(t.loss for t in plan_cache.loss_terms if t.output == output)
+    loss = next(t.loss for t in plan_cache.loss_terms if t.output == output and t.loss.needs_target)
     if loss.target_kind == "classes":
         return _random_array(Spec(spec.shape, "int64"), outputs[output].shape[loss.class_axis], rng).astype(spec.dtype)
     if loss.target_kind == "one_hot":

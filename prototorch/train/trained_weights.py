@@ -19,7 +19,7 @@ from prototorch.schema.patterns import check_patterns, includes
 from prototorch.text.diagnostics import located
 from prototorch.train.config import Compile, DecayFactor, LearningRateFactor
 
-__all__ = ["TrainedWeights", "Unfreezing", "with_trainable"]
+__all__ = ["TrainedWeights", "Unfreezing", "layers_by_weight", "with_trainable"]
 
 
 class Unfreezing(NamedTuple):
@@ -71,7 +71,7 @@ class TrainedWeights:
         config = self._config
         if config is None or not (config.freeze or config.lr_mult or config.decay_mult or self.unfreezings):
             return net_trace.weights
-        patterns, users = [u.pattern for u in self.unfreezings], _layers_by_weight(net_trace)
+        patterns, users = [u.pattern for u in self.unfreezings], layers_by_weight(net_trace)
         selected = {}
         for name, weight in net_trace.weights.items():
             is_frozen = any(self._is_frozen(patterns, user, name, user) for user in users[name])
@@ -85,7 +85,7 @@ class TrainedWeights:
 
     def first_step(self, weight: str, net_trace: Trace) -> int:
         """The number of steps before the weight was trained: its optimizer's slots begin there."""
-        users = _layers_by_weight(net_trace)[weight] if self.unfreezings else []
+        users = layers_by_weight(net_trace)[weight] if self.unfreezings else []
         for count in range(len(self.unfreezings) + 1):
             patterns = [u.pattern for u in self.unfreezings[:count]]
             if not any(self._is_frozen(patterns, user, weight, user) for user in users):
@@ -108,7 +108,7 @@ def with_trainable(net: Net, trainable: bool, patterns: Sequence[str]) -> Net:
     return replace(net, nodes=tuple(map(changed, net.nodes)))
 
 
-def _layers_by_weight(net_trace: Trace) -> dict[str, list[str]]:
+def layers_by_weight(net_trace: Trace) -> dict[str, list[str]]:
     """The names of the layers that use each weight."""
     users = defaultdict[str, list[str]](list)
     for layers in net_trace.used_weights.values():

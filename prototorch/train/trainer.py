@@ -12,7 +12,7 @@ import numpy as np
 
 from prototorch.data.loader import Loader
 from prototorch.data.pipeline.batches import Batches, iterate_epoch
-from prototorch.errors import TrainingError
+from prototorch.errors import ModelWarning, TrainingError, warn_user
 from prototorch.optimizers.schedules.base import Schedule
 from prototorch.runtime.variables import SLOT_PREFIX
 from prototorch.train.batch_feeder import BatchFeeder
@@ -100,7 +100,8 @@ class Trainer(StepRunner):
         feeder = self.make_feeder(data, True, class_weight)
         slots = self._slot_names()
         with self.profiler(PREPARE):  # first of all: a step that would not fit in memory is reported here
-            feeder.prepare_executor(TRAIN, data.full_batch())
+            for phase in self.plan_cache.training_phases:
+                feeder.prepare_executor(phase, data.full_batch())
             self.note_states()
         if state is not None and self.step and (missing := sorted(self._slot_names() - slots)):
             raise TrainingError(
@@ -131,8 +132,10 @@ class Trainer(StepRunner):
                 (epoch + 1) % validation_freq == 0 for epoch in range(initial_epoch, epochs)
             )
             metrics = self.plan_cache.metrics
-            check_callbacks(self.callbacks, LogNames.of_fit(metrics.names(), metrics.directions(), has_validation))
-            self._check_schedule(epochs)
+            rates = tuple(self.plan_cache.update_rules.rate_names.values())
+            names = LogNames.of_fit(metrics.names(), metrics.directions(), has_validation, rates)
+            check_callbacks(self.callbacks, names)
+            self._check_schedules(epochs)
             self._begin_training(calls, state)
             with (
                 stop_on_signal(self, handle_hangup=calls.overrides("on_snapshot_request")),
@@ -151,7 +154,7 @@ class Trainer(StepRunner):
                                 break
                             logs.update({f"val_{k}": v for k, v in results.items()})
                         self.epoch_seconds = epoch_of(before, self.profiler.totals())
-                        self.epoch_logs = {**logs, "learning_rate": self.learning_rate}
+                        self.epoch_logs = {**logs, **self.rate_logs()}
                     self._end_epoch(calls)
         except BaseException:
             for callback in self.callbacks:
@@ -172,29 +175,41 @@ class Trainer(StepRunner):
             return f"it was interrupted by {signal.Signals(self.interrupt_signal).name}"
         return self.stop_reason or "a callback set stop_training"
 
-    def _check_schedule(self, epochs: int) -> None:
-        schedule, steps, before = self.plan_cache.optimizer.learning_rate, self.steps_per_epoch, self.dataset_epochs
-        if self.learning_rate_override is None and isinstance(schedule, Schedule) and self.epoch < epochs:
-            left = None if steps is None else self.step + steps * (epochs - self.epoch) - self.batch
+    def _check_schedules(self, epochs: int) -> None:
+        rules, steps, before = self.plan_cache.update_rules, self.steps_per_epoch, self.dataset_epochs
+        if steps is not None and steps < rules.round_length:
+            warn_user(
+                f"an epoch has {steps} steps, and the steps {', '.join(step.name for step in rules.steps)} take "
+                f"{rules.round_length} for a round: an epoch in which one of them does not run logs nan for its loss; "
+                "give a smaller batch_size, or more steps_per_epoch",
+                ModelWarning,
+            )
+        for group in rules.groups:
+            schedule = group.optimizer.learning_rate
+            if group.name in self.rate_overrides or not isinstance(schedule, Schedule) or self.epoch >= epochs:
+                continue
+            last = None if steps is None else self.step + steps * (epochs - self.epoch) - self.batch
+            left = None if last is None else rules.iterations(group.name, last)
             is_counted = self.epoch_state in (EpochState.VALIDATING, EpochState.ENDING)
-            check_schedule(schedule, (self.step, before), (left, before + epochs - self.epoch - is_counted))
+            begin = rules.iterations(group.name, self.step), before
+            check_schedule(schedule, begin, (left, before + epochs - self.epoch - is_counted))
 
     def _begin_training(self, calls: CallbackList, state: Mapping[str, Any] | None) -> None:
         """Call the hooks for the beginning, and restore a saved fit: those of an epoch that had begun are called again,
         and what they change is as it was saved."""
-        learning_rate, is_stopped = self.learning_rate_override, self.stop_training
+        rates, is_stopped = dict(self.rate_overrides), self.stop_training
         self.call_hooks(calls, "on_train_begin")
         if state is None:
             return
         if self.epoch_state is not EpochState.BETWEEN_EPOCHS and not state["over"]:
             self.call_hooks(calls, "on_epoch_begin", self.epoch)
         self._restore_callbacks(state)
-        self.learning_rate_override, self.stop_training = learning_rate, is_stopped
+        self.rate_overrides, self.stop_training = rates, is_stopped
 
     def _end_epoch(self, calls: CallbackList) -> None:
         """Call the hooks for the end of an epoch. What is saved meanwhile, or after an error of one of them, is the
         state before all of them: when it is resumed, they are called again."""
-        self.before_epoch_end = BeforeEpochEnd(self.callback_states(), self.learning_rate_override, self.stop_training)
+        self.before_epoch_end = BeforeEpochEnd(self.callback_states(), dict(self.rate_overrides), self.stop_training)
         self.epoch_state = EpochState.ENDING
 
         def call() -> None:
@@ -232,6 +247,8 @@ class Trainer(StepRunner):
     def _precompile_last_batch(self, feeder: BatchFeeder, full_batch: int) -> Iterator[None]:
         """Inside, the plan for the smaller last batch of an epoch is made in the background, if it needs its own."""
         rest = len(feeder.data) % full_batch if feeder.full_batch else 0
+        if len(self.plan_cache.training_phases) > 1:  # each is made when its turn comes
+            rest = 0
         if not rest or feeder.plan_batch_size(TRAIN, rest) == full_batch or feeder.executor(TRAIN, rest) is not None:
             yield
             return

@@ -62,7 +62,10 @@ _FIT = Record(
 )  # fmt: skip
 _STATE = Record(
     {"step": Integer(), "passes": Integer(), "set_rate": OptionalField(_RATE), "fit": OptionalField(_FIT)},
-    {"unfrozen": ListField(Record({"pattern": Text(MAX_NAME_LENGTH), "step": Integer()}))},
+    {
+        "unfrozen": ListField(Record({"pattern": Text(MAX_NAME_LENGTH), "step": Integer()})),
+        "set_rates": MapField(_RATE),
+    },
 )
 
 

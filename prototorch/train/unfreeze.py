@@ -9,6 +9,7 @@ from prototorch.schema.patterns import Pattern
 from prototorch.schema.types import ListOf
 from prototorch.text.diagnostics import located
 from prototorch.train.callbacks import Callback, Logs, verbose_field
+from prototorch.train.learning_rates import optimizer_field, rates_to_change
 from prototorch.train.log_names import LogNames
 
 __all__ = ["Unfreeze"]
@@ -31,12 +32,14 @@ class Unfreeze(Callback):
         default=None, min=0, doc="The learning rate from then on; where left out it stays."
     )
     verbose: int = verbose_field()
+    optimizer: str | None = optimizer_field()
 
     def check(self) -> None:
         if any(pattern.startswith("!") for pattern in self.layers):
             self.refuse("layers are those to unfreeze: a pattern with ! has no meaning here", "layers")
 
     def check_logs(self, names: LogNames) -> None:
+        rates_to_change(self.model, self)
         plan_cache = self.model.trainer.plan_cache
         for pattern in self.layers:
             with located(find_span(self, "layers")):
@@ -54,7 +57,9 @@ class Unfreeze(Callback):
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         if epoch < self.epoch or not self.model.trainer.unfreeze(self.layers):
             return
+        rates = self.model.learning_rates
         if self.learning_rate is not None:
-            self.model.learning_rate = self.learning_rate
-        rate = self.model.learning_rate
-        self.announce(f"epoch {epoch + 1}: trains {', '.join(self.layers)}; the learning rate is {rate:.4g}")
+            for name in rates_to_change(self.model, self):
+                rates[name] = self.learning_rate
+        values = " and ".join(f"{rate:.4g}" for rate in rates.values())
+        self.announce(f"epoch {epoch + 1}: trains {', '.join(self.layers)}; the learning rate is {values}")

@@ -10,8 +10,18 @@ from prototorch import constraints as C
 from prototorch.constraints import Constraint
 
 K = keras.constraints
+
+
+class Clip(K.Constraint):
+    """As Keras' examples of Wasserstein GANs write it; Keras has none."""
+
+    def __call__(self, w):
+        return keras.ops.clip(w, -0.2, 0.3)
+
+
 CASES = [
     (C.NonNeg(), K.NonNeg()),
+    (C.ClipValue(-0.2, 0.3), Clip()),
     (C.MaxNorm(0.7), K.MaxNorm(0.7)),
     (C.MaxNorm(0.7, axis=(1,)), K.MaxNorm(0.7, axis=1)),
     (C.UnitNorm(), K.UnitNorm()),

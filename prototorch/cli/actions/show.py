@@ -14,7 +14,7 @@ from prototorch.errors import UsageError, did_you_mean
 from prototorch.graph.graph_printer import describe_graph, format_graph, format_passes
 from prototorch.graph.ir import Graph
 from prototorch.graph.pipeline import PIPELINE, PassRecord, observe_passes
-from prototorch.model.diagnose import describe_plan
+from prototorch.model.diagnose import describe_plan, plan_phases
 from prototorch.model.load import check_text_file, find_model_file, is_saved
 from prototorch.text.dialects import find_dialect
 from prototorch.text.reader import parse, read_file
@@ -45,16 +45,26 @@ def run(
             if record.name == after:
                 graphs[record.name] = describe_graph(graph)
 
-        with observe_passes(observe):
-            plan_description = describe_plan(open_model(file, add_device_overrides(overrides, threads)), phase, batch)
-        if after is not None:
-            if after not in graphs:
-                raise UsageError(f"the pass {after} does not run for {plan_description.title}; see --passes")
-            _print(graphs[after], [f"{plan_description.title}, after {after}", *format_graph(graphs[after])], as_json)
-        elif passes:
-            _print([asdict(r) for r in records], [plan_description.title, *format_passes(records)], as_json)
-        else:
-            _print(plan_description.as_dict(), plan_description.lines(), as_json)
+        model = open_model(file, add_device_overrides(overrides, threads))
+        outputs: list[tuple[Any, list[str]]] = []
+        for one in plan_phases(model, phase):
+            records.clear()
+            graphs.clear()
+            with observe_passes(observe):
+                plan_description = describe_plan(model, one, batch)
+            title = plan_description.title
+            if after is not None:
+                if after not in graphs:
+                    raise UsageError(f"the pass {after} does not run for {title}; see --passes")
+                outputs.append((graphs[after], [f"{title}, after {after}", *format_graph(graphs[after])]))
+            elif passes:
+                outputs.append(([asdict(r) for r in records], [title, *format_passes(records)]))
+            else:
+                outputs.append((plan_description.as_dict(), list(plan_description.lines())))
+        data = outputs[0][0] if len(outputs) == 1 else [data for data, _ in outputs]
+        _print(
+            data, ["\n".join(lines) + "\n" * (i + 1 < len(outputs)) for i, (_, lines) in enumerate(outputs)], as_json
+        )
         return
     for name, option in (
         ("after", after),
