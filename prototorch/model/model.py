@@ -81,7 +81,6 @@ from prototorch.train.callbacks import Callback, bind_output_dirs
 from prototorch.train.config import Compile, Fit, fit_sources, record_class_names
 from prototorch.train.evaluation_result import EvaluationResult
 from prototorch.train.input_ranges import InputRanges
-from prototorch.train.learning_rates import LearningRates
 from prototorch.train.state_check import warn_of_loaded
 from prototorch.train.step_inputs import PREDICT, TEST, TRAIN
 from prototorch.train.trained_weights import with_trainable
@@ -92,6 +91,7 @@ if TYPE_CHECKING:
     from prototorch.data.pipeline.columns import Columns
     from prototorch.data.pipeline.signature import ModelSignature
     from prototorch.train.builtin_callbacks import History
+    from prototorch.train.learning_rates import LearningRates
     from prototorch.train.plan_cache import PlanCache
     from prototorch.train.trainer import Trainer
 

@@ -16,7 +16,7 @@ MAX_REPEAT, MAX_STEPS = 1000, 100
 
 
 class TrainingStep(Block):
-    """One of the steps of a training that alternate: ``step { name: "critic"  losses: "critic_loss"  weights:
+    """One of the steps of a training that alternate: ``step "critic" { losses: "critic_loss"  weights:
     "critic/**"  repeat: 5 }``.
 
     It lowers the sum of its losses by changing its weights alone; all others are constants in it. Layers that its
