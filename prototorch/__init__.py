@@ -30,6 +30,7 @@ _PUBLIC = {
     "load": ("prototorch.utils.serialization", "load"),
     "models": ("prototorch.interop.shipped_models", ""),
     "generate": ("prototorch.model.generation", "generate"),
+    "permutation_importance": ("prototorch.model.permutation_importance", "permutation_importance"),
     "evaluation_report": ("prototorch.model.evaluation_report", "evaluation_report"),
     "generate_stream": ("prototorch.model.generation", "generate_stream"),
     "Weights": ("prototorch.model.weights_block", "Weights"),

@@ -102,7 +102,7 @@ CORE: tuple[tuple[str, ...], ...] = (
     ("prototorch.model.load",),
     ("prototorch.model.fit_preconditions", "prototorch.model.copying"),
     ("prototorch.model.diagnose", "prototorch.model.prediction", "prototorch.model.docs_pages",
-     "prototorch.model.evaluation_report"),
+     "prototorch.model.evaluation_report", "prototorch.model.permutation_importance"),
     ("prototorch.model.editor_schema",),
     ("prototorch.model.prediction_table",),
     ("prototorch.model.decoder",), ("prototorch.model.next_logits",), ("prototorch.model.generation",),

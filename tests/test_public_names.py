@@ -19,7 +19,7 @@ NAMES = {
         __version__ autograd backends caffe callbacks compile constraints cuda data default_generator errors
         evaluation_report generate generate_stream func grad gradients group initializers layers linalg load
         load_compiled load_model losses manual_seed metrics model_from_bytes models nn ops optim optimizers
-        read_weights regularizers save schedules special training utils
+        permutation_importance read_weights regularizers save schedules special training utils
     """,
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prototorch.data.dataset import Columns, Dataset, SampleError
+from prototorch.data.dataset import ArrayDataset, Columns, Dataset, SampleError
 from prototorch.data.pipeline.signature import IndexRange, Shape, TargetSpec
 from prototorch.errors import DataError
 from prototorch.spec import Spec
@@ -90,6 +90,17 @@ class BoundDataset(Dataset):
         other.__dict__.update(self.__dict__, _dataset=dataset)
         other.check_indices_in_memory()
         return other
+
+    def read_unbound(self, indices: np.ndarray) -> Columns:
+        """The samples before they get the shapes that the model expects, which `rebind_arrays` takes."""
+        return self._dataset.read(indices)
+
+    def rebind_arrays(self, columns: Columns) -> BoundDataset:
+        """Samples as `read_unbound` gives them, bound in the same way."""
+        own = self._dataset
+        return self.rebind(
+            ArrayDataset(columns, own.inputs, own.targets, weight=own.weight, classes=own.classes, name=own.name)
+        )
 
     def arrays_in_memory(self) -> Columns:
         """Column name -> array, for the columns that are in memory."""
