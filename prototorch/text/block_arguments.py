@@ -9,9 +9,9 @@ from typing import Any
 from prototorch.text.arguments import ArgumentNames, UseFields, layer_arguments
 from prototorch.text.block_values import LayersValue, LayerWord
 from prototorch.text.call_schema import schema_at
-from prototorch.text.expansion_state import NET, FileTables, Names, Scope, find_variable
+from prototorch.text.expansion_state import NET, NO_VALUE, FileTables, Names, Scope, find_variable
 from prototorch.text.expressions import Name
-from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS
+from prototorch.text.name_resolution import RESERVED_NAMES
 from prototorch.text.operands import BareWord, ScopedString, render_value
 from prototorch.text.shipped_blocks import shipped_blocks
 from prototorch.text.source import Span
@@ -31,6 +31,7 @@ from prototorch.text.value_binding import ValueBinder
 __all__ = ["Block", "BlockArguments"]
 
 Block = tuple[int, BlockDef]  # a block with its place in the order of definitions
+_LAYER_VALUES = (LayersValue, BareWord, TypedBlock, InvalidValue)  # what may stand in the place of a layer
 _LISTS_OF_LAYERS = ("preprocess", "augment")
 
 
@@ -47,8 +48,7 @@ class BlockArguments(ValueBinder, ABC):
         a block itself."""
         name = statement.name
         value = find_variable(names, name)
-        kinds = LayersValue | BareWord | TypedBlock | InvalidValue
-        if not isinstance(value, kinds) or name in TOP_LEVEL_BLOCKS or name == "branch":
+        if value is NO_VALUE or not isinstance(value, _LAYER_VALUES) or name in RESERVED_NAMES:
             return None
         if scope.kind != NET and scope.owner[-1:] not in [(word,) for word in _LISTS_OF_LAYERS]:
             return None
@@ -97,7 +97,7 @@ class BlockArguments(ValueBinder, ABC):
         block = self.blocks.get(name)
         if block is not None:
             return block if block[0] < scope.visible else None
-        return None if scope.kind != NET else self.find_block(name)
+        return None if scope.kind != NET or schema_at((name,)) is not None else self.find_block(name)
 
     def find_block(self, name: str) -> Block | None:
         """The block of that name; one that every text may use is defined at its first use."""
@@ -106,8 +106,12 @@ class BlockArguments(ValueBinder, ABC):
     def arguments_of(self, name: str) -> ArgumentNames | None:
         """The arguments of the block of that name, and those of them that are layers; None where there is none."""
         if name not in self.blocks:
-            is_other = name in TOP_LEVEL_BLOCKS or name in self.blocks_to_come or name == "branch"
-            if is_other or schema_at((name,)) is not None or name not in shipped_blocks():
+            if (
+                name in RESERVED_NAMES
+                or name in self.blocks_to_come
+                or schema_at((name,)) is not None
+                or name not in shipped_blocks()
+            ):
                 return None
             definition = shipped_blocks()[name]
             self.layer_arguments[name] = layer_arguments(definition, self.arguments_of)

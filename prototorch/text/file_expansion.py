@@ -10,6 +10,7 @@ from prototorch.errors import did_you_mean
 from prototorch.text import limits
 from prototorch.text.arguments import check_arguments, layer_arguments
 from prototorch.text.block_expansion import BlockExpander
+from prototorch.text.block_inputs import unread_inputs
 from prototorch.text.expansion_state import FileTables, Scope
 from prototorch.text.includes import IncludeError, describe_file
 from prototorch.text.name_resolution import RESERVED_NAMES
@@ -43,6 +44,9 @@ class FileExpander(BlockExpander, ABC):
             return
         for message, span in check_arguments(statement):
             self.report_skipped(message, span, scope)
+        for word in unread_inputs(statement):
+            message = f"Nothing in the block {statement.name} reads its input {word.text!r}."
+            self.report_error(message, word.span, scope)
         self.minimum_steps(statement.body.statements)
         self.layer_arguments[statement.name] = layer_arguments(statement, self.arguments_of)
         self.blocks[statement.name] = (self.block_count, statement)
