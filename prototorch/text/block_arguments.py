@@ -25,6 +25,7 @@ from prototorch.text.syntax_tree import (
     InvalidValue,
     TypedBlock,
     Value,
+    Word,
 )
 from prototorch.text.value_binding import ValueBinder
 
@@ -48,6 +49,8 @@ class BlockArguments(ValueBinder, ABC):
         a block itself."""
         name = statement.name
         value = find_variable(names, name)
+        if type(value) is str and isinstance(getattr(self.params.get(name), "value", None), Word):
+            value = BareWord(value)  # a caller in Python has strings only
         if value is NO_VALUE or not isinstance(value, _LAYER_VALUES) or name in RESERVED_NAMES:
             return None
         if scope.kind != NET and scope.owner[-1:] not in [(word,) for word in _LISTS_OF_LAYERS]:
@@ -142,7 +145,7 @@ class BlockArguments(ValueBinder, ABC):
                 return layers
             value = self.evaluate(node, names, scope)
             self.spend_value(value, statement.name_span, scope)
-            if is_layer and type(value) is BareWord:
+            if is_layer and (type(value) is BareWord or (type(value) is str and value.isidentifier())):
                 block = self.find_block(value)
                 is_visible = block is not None and block[0] < scope.visible
                 return LayerWord.of(str(value), block if is_visible else None, node.span)

@@ -10,7 +10,7 @@ from prototorch.text.evaluator import Evaluator
 from prototorch.text.expansion_state import Names, Scope
 from prototorch.text.expression_writer import format_expression
 from prototorch.text.expressions import names_in
-from prototorch.text.operands import BareWord, render_value
+from prototorch.text.operands import render_value
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Assert, Expression, InvalidValue, Let, Param, Scalar, Value
 from prototorch.text.value_expansion import ValueExpander
@@ -45,8 +45,7 @@ class ValueBinder(ValueExpander, ABC):
                 problem = check_param(statement.name, value, caller_value)
                 if problem is not None:
                     self.report_error(problem, statement.name_span, scope)
-                is_word = isinstance(value, BareWord) and isinstance(caller_value, str) and caller_value.isidentifier()
-                value = BareWord(caller_value) if is_word else caller_value
+                value = caller_value
         names[statement.name] = value
 
     def _first_definition(self, statement: Param | Let, names: Names, top: bool) -> tuple[str, Span | None] | None:

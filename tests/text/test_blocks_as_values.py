@@ -94,6 +94,8 @@ def test_a_type_of_layers_as_a_param():
     assert types_of(text) == ["BatchNormalization"] * 3 + ["Dense"]
     assert types_of(text, settings=["norm=LayerNormalization"])[:3] == ["LayerNormalization"] * 3
     assert types_of(text, params={"norm": "LayerNormalization"})[:3] == ["LayerNormalization"] * 3
+    inner = "param norm: ReLU\n" + HEAD + "block f(n: Flatten) { n }\nf(norm)"
+    assert types_of(inner, params={"norm": "LayerNormalization"}) == ["LayerNormalization"]
     assert expanded(text)[2] == 'BatchNormalization { name: "batch_normalization_2"  epsilon: 0.1 }'
 
 
@@ -186,8 +188,12 @@ def test_several_bodies_and_defaults():
         + "  x = input  a = left(x)  b = right(x)  Add(a, b)  Dense(width)\n}\n"
     )
     assert types_of(text + "two { width: 3  left { Dense(4)  ReLU }  right { Dense(4) } }") == [
-        "Dense", "ReLU", "Dense", "Add", "Dense",
-    ]  # fmt: skip
+        "Dense",
+        "ReLU",
+        "Dense",
+        "Add",
+        "Dense",
+    ]
     assert types_of(text + "two { left { Dense(4) } }") == ["Dense", "ReLU", "Add", "Dense"]
     assert types_of(text + "two(left: Dense(4), right: residual { Dense(4) })") == [
         "Dense",
@@ -225,8 +231,11 @@ def test_uses_of_one_name_of_weights_share_layer_by_layer(tmp_path):
 def test_the_own_name_of_weights_of_a_layer_stays():
     text = HEAD + 'block f() { Dense(4, weights: "own")  Dense(4) }\nf(weights: "t", name: "x")\nf(weights: "t")'
     assert [line.split('weights: "')[1].split('"')[0] for line in expanded(text)[1:]] == [
-        "own", "t/dense_2", "own", "t/dense_2",
-    ]  # fmt: skip
+        "own",
+        "t/dense_2",
+        "own",
+        "t/dense_2",
+    ]
 
 
 def test_settings_reach_all_layers():
