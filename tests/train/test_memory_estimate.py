@@ -71,6 +71,7 @@ def test_fit_is_refused_with_the_numbers_and_a_batch_that_fits(limit):
     model.fit(X, Y, batch_size=64, verbose=0)
 
 
+@pytest.mark.slow
 def test_the_batch_that_is_named_does_fit_and_its_double_does_not(limit):
     least = total(net(), 1)  # kernels for few samples may work in more memory than those for some
     for free in (max(least, total(net(), n)) for n in (1, 7, 100, 300)):

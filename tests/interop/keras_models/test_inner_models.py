@@ -102,7 +102,7 @@ def _arrays(path):
 
 
 @pytest.mark.filterwarnings("ignore::prototorch.data.checks.DataWarning")  # of random targets
-@pytest.mark.parametrize("seed", range(18))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.slow) for n in range(5, 18))])
 def test_weights_go_back_into_the_nested_model(tmp_path, monkeypatch, seed):
     monkeypatch.chdir(tmp_path)
     peer = _nested_model(seed)
