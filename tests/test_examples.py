@@ -164,3 +164,16 @@ def test_the_data_of_the_text_models_are_made_and_learned_from(run, tmp_path):
     )
     losses = model.fit(epochs=4, batch_size=32, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
+
+
+def test_points_are_made_and_a_generator_of_them_is_trained(run, tmp_path):
+    run("generative/make_points.py", "points.npz")
+    points = np.load(tmp_path / "points.npz")["point"]
+    assert points.shape == (6000, 2)
+    np.testing.assert_allclose(np.hypot(*points.T), 2, atol=0.3)
+    model = load_model(EXAMPLES / "generative" / "wgan.proto", overrides=["fit.epochs=20"])
+    before = np.hypot(*model.predict(points[:500]).T)
+    history = model.fit(points, batch_size=64, epochs=20, verbose=0).history
+    after = np.hypot(*model.predict(points[:500]).T)
+    assert abs(after.mean() - 2) < abs(before.mean() - 2) / 2
+    assert {"loss", "critic_loss", "fake", "real", "generator_loss"} < set(history)

@@ -185,6 +185,9 @@ class StepRunner(FitState):
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         super().load_state(state)
+        rules = self.plan_cache.step_graphs.rules
+        names = () if rules is None else tuple(rules.rate_names)
+        self.rate_overrides = {name: rate for name, rate in self.rate_overrides.items() if name in names}
         self.plan_cache.set_unfreezings(self.unfreezings)
 
     def make_feeder(

@@ -85,12 +85,14 @@ class UpdateRules:
         """The step of this name. Raises UsageError for "" where steps alternate, and for an unknown name."""
         step = next((step for step in self.steps if step.name == name), None)
         if step is None:
-            phases = ", ".join(map(repr, self.phases))
-            raise UsageError(
-                f"this model is trained by steps that alternate, and there is none named {name!r}: write {phases}"
-                if self.steps
-                else f"this model has no steps that alternate, and so none named {name!r}: write {phases}"
-            )
+            phases = " or ".join(map(repr, self.phases))
+            if not name:
+                raise UsageError(
+                    f"this model is trained by steps that alternate, each of which is a phase: write {phases}"
+                )
+            hint = did_you_mean(name, [step.name for step in self.steps])
+            missing = f"no step named {name!r}" if self.steps else "no steps that alternate"
+            raise UsageError(f"this model is trained by {missing}: write {phases}.{hint}")
         return step
 
     def runs_before(self, number: int, name: str) -> int:

@@ -8,6 +8,7 @@ import torch
 import prototorch as pt
 from prototorch import constraints as C
 from prototorch.constraints import Constraint
+from prototorch.errors import UsageError
 
 K = keras.constraints
 
@@ -60,3 +61,10 @@ def test_a_constraint_holds_after_each_step(ours, theirs):
     peer.fit(x, y, **options)
     expected = peer.layers[0].kernel.value.detach().numpy()
     np.testing.assert_allclose(model.weights["d/kernel"], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_constraint_that_keras_does_not_have_is_refused_by_its_files(tmp_path):
+    model = pt.Sequential([pt.Input((6,)), pt.layers.Dense(5, kernel_constraint=C.ClipValue(-1, 1), name="d")])
+    with pytest.raises(UsageError, match="kernel_constraint: Keras has no constraint ClipValue"):
+        model.export(tmp_path / "m.keras")
+    assert not list(tmp_path.iterdir())

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import prototorch as pt
+from prototorch.cli.main import main
 from prototorch.errors import ModelWarning, TextError, TrainingError, UsageError
 from prototorch.model.load import model_from_text
 from tests.cuda.fake.fake_gpu import assert_same_weights, fake_backend, reference_cpu, use_backend
@@ -194,6 +195,35 @@ def test_python_has_the_same_steps():
     )
     assert model.compile_block == declared
     assert model_from_text(model.to_text()).compile_block == declared
+
+
+def test_each_step_is_a_plan_that_can_be_shown_and_measured(tmp_path, capsys):
+    path = tmp_path / "wgan.proto"
+    path.write_text(WGAN, encoding="utf-8")
+
+    def call(*arguments):
+        try:
+            main([*map(str, arguments)])
+            code = 0
+        except SystemExit as exit_of_main:
+            code = exit_of_main.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out + captured.err
+
+    code, text = call("show", path, "--plan", "--phase", "train", "--batch", 8)
+    assert code == 0
+    plans = [text[text.index(f"training step {name!r}") :] for name in ("critic", "generator")]
+    assert "generator/hidden_1/kernel rmsprop_update" not in plans[0][: -len(plans[1])]
+    assert "critic/hidden_1/kernel rmsprop_update" not in plans[1]
+    code, text = call("show", path, "--plan", "--phase", "train:generator", "--batch", 8)
+    assert (code, text.count("training step")) == (0, 1)
+    for command in (["time", path, "--batch", 8], ["check", path]):
+        assert call(*command)[0] == 0
+    code, text = call("show", path, "--plan", "--phase", "train:criic")
+    assert code != 0
+    assert "no step named 'criic': write 'train:critic' or 'train:generator'. Did you mean 'critic'?" in text
+    code, text = call("time", path, "--phase", "train")
+    assert "each of which is a phase: write 'train:critic' or 'train:generator'" in text
 
 
 NORMALIZED = """

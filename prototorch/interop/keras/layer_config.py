@@ -22,6 +22,8 @@ __all__ = ["activation_function", "layer_config", "serialized"]
 _LEFT_OUT = {"weights", "share", "lr_mult", "decay_mult", "name", "trainable", "data_format"}
 #: initializers that Keras does not have
 _NOT_KERAS_INITIALIZERS = frozenset({"Bilinear", "PositiveUnitBall", "SparseNormal"})
+#: constraints that Keras does not have
+_NOT_KERAS_CONSTRAINTS = frozenset({"ClipValue"})
 
 
 def serialized(module: str, kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +109,8 @@ def _value(row: KerasRow, field: str, value: Any) -> Any:
     if isinstance(value, Regularizer):
         return serialized("keras.regularizers", type(value).__name__, _plain_fields(value))
     if isinstance(value, Constraint):
+        if type(value).__name__ in _NOT_KERAS_CONSTRAINTS:
+            raise NotExpressibleError(f"{field}: Keras has no constraint {type(value).__name__}")
         if not row.keeps_constraints:
             return None  # its axes are those of our kernels
         return serialized("keras.constraints", type(value).__name__, _plain_fields(value))
