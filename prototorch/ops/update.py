@@ -9,6 +9,7 @@ first. Output 0 may be written over the weight, output i over slot i.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from prototorch.ops.core import Op
@@ -25,6 +26,8 @@ class Update(Op):
 
     elementwise = True
     slots: ClassVar[int] = 0
+    #: the outputs that are no larger than what they were before, or the gradient, or its square
+    averages: ClassVar[tuple[int, ...]] = ()
     derivatives = ()
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -36,6 +39,11 @@ class Update(Op):
             if other.shape != w.shape:
                 raise self.shape_error(f"expected gradient and slots of shape {list(w.shape)}, got {list(other.shape)}")
         return (w, *slots)
+
+    def bounded_outputs(self, attrs: Mapping[str, Any]) -> tuple[int, ...]:
+        """The outputs in ``averages`` for attributes with which they are averages."""
+        factors = (attrs[name] for name in ("beta_1", "beta_2", "rho") if name in attrs)
+        return self.averages if all(0 <= factor <= 1 for factor in factors) else ()
 
     def reference(self, xp, w, g, rate, step, *slots, decay=0.0, **attrs):
         rate = xp.astype(rate, w.dtype)
@@ -74,6 +82,7 @@ class AdamUpdate(Update):
     """Adam (Kingma and Ba, 2015); with ``decay`` AdamW."""
 
     slots = 2
+    averages = (1, 2)
     flops = flops_per_output(12)
 
     def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
@@ -87,6 +96,7 @@ class AmsgradUpdate(Update):
     """Adam with the largest second moment so far (Reddi et al., 2018)."""
 
     slots = 3
+    averages = (1, 2, 3)
     flops = flops_per_output(13)
 
     def compute_update(self, xp, w, g, rate, t, m, v, top, beta_1, beta_2, epsilon):
@@ -109,6 +119,7 @@ class NadamUpdate(Update):
     """
 
     slots = 2
+    averages = (1, 2)
     flops = flops_per_output(14)
 
     def compute_update(self, xp, w, g, rate, t, m, v, beta_1, beta_2, epsilon):
@@ -139,6 +150,7 @@ class RmspropUpdate(Update):
     """
 
     slots = 1
+    averages = (1,)
     flops = flops_per_output(8)
 
     def compute_update(self, xp, w, g, rate, t, v, rho, epsilon, epsilon_inside_root=True):
@@ -150,6 +162,7 @@ class RmspropMomentumUpdate(Update):
     """RMSprop with momentum: slots are the mean square and the momentum."""
 
     slots = 2
+    averages = (1,)
     flops = flops_per_output(10)
 
     def compute_update(self, xp, w, g, rate, t, v, b, rho, momentum, epsilon, epsilon_inside_root=True):
@@ -199,6 +212,7 @@ class AdamaxUpdate(Update):
     """Adamax, Adam with the infinity norm (Kingma and Ba, 2015)."""
 
     slots = 2
+    averages = (1, 2)
     flops = flops_per_output(10)
 
     def compute_update(self, xp, w, g, rate, t, m, u, beta_1, beta_2, epsilon):
@@ -211,6 +225,7 @@ class LionUpdate(Update):
     """Lion (Chen et al., 2023): the sign of an interpolated momentum."""
 
     slots = 1
+    averages = (1,)
     flops = flops_per_output(9)
 
     def compute_update(self, xp, w, g, rate, t, m, beta_1, beta_2):

@@ -82,7 +82,8 @@ class StateBinding(Protocol):
         """The bytes of the persistent tensor at this offset; several executors may share them."""
 
     def largest(self, names: frozenset[str]) -> float | None:
-        """The largest magnitude in these states, where it is known and nothing else has changed them; else None."""
+        """The largest magnitude in these states (but for averages, see `UpdateWatch.states`), where it is known and
+        nothing else has changed them; else None."""
 
     def set_largest(self, names: frozenset[str], value: float | None) -> None:
         """Called after a run that has changed these states, with their largest magnitude; None: it is not known."""

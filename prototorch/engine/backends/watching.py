@@ -19,10 +19,11 @@ import numpy as np
 from prototorch.engine.backends.executable_plan import Buffer, ExecutablePlan, ExecutableStep
 from prototorch.ops.linear import matmul
 from prototorch.ops.operators import OPS
+from prototorch.ops.update import Update
 
 _INT, _FLOAT = struct.Struct("<I"), struct.Struct("<f")
 
-__all__ = ["MAX_STATE", "UpdateWatch", "find_watch", "magnitude", "magnitude_of_bits", "note_magnitude"]
+__all__ = ["MAX_STATE", "MAX_VALUE", "UpdateWatch", "find_watch", "magnitude", "magnitude_of_bits", "note_magnitude"]
 
 #: up to these magnitudes the updates of our optimizers are finite: of gradients and rates, of the operands of products
 #: of one term, and of weights and optimizers' slots
@@ -35,7 +36,8 @@ class UpdateWatch:
 
     Attributes:
         values: the outputs that updates of guarded states read, by the number of the step that makes them.
-        states: the outputs that are new values of guarded states, by the number of the step.
+        states: the outputs that are new values of guarded states, by the number of the step, but for averages
+            (`ops.update.Update.averages`), which cannot grow beyond what they are made of.
         operands: the buffers of floats that updates of guarded states read and do not make themselves: values, and
             inputs of the plan.
         limit: the magnitude up to which the updates are known to be finite.
@@ -60,7 +62,9 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
     for i, step in enumerate(steps):
         for j, buffer in enumerate(step.outputs):
             if buffer.memory == "state" and buffer.name in names:
-                states.setdefault(i, set()).add(j)
+                states.setdefault(i, set())
+                if not _is_average(step, j):
+                    states[i].add(j)
     pending += [(buffer, len(steps)) for name, buffer in plan.state_copies if name in names]
     updates = {i for i in states if i >= first}
     seen: set[int] = set()
@@ -87,9 +91,22 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
     products = [_terms(steps[i]) for i in seen]
     limit = min([MAX_VALUE, *(MAX_OPERAND / math.sqrt(max(n, 1)) for n in products if n)])
     sorted_values, sorted_states = (
-        {i: tuple(sorted(js)) for i, js in sorted(outputs.items())} for outputs in (values, states)
+        {i: tuple(sorted(js)) for i, js in sorted(outputs.items()) if js} for outputs in (values, states)
     )
     return UpdateWatch(sorted_values, sorted_states, tuple(operands), limit)
+
+
+def _is_average(step: ExecutableStep, output: int) -> bool:
+    """Whether an output of an update is an average of what it was and of the gradient, or its square: once it is
+    moderate it stays finite while the gradient is moderate."""
+    op, attrs, number = step.op, step.attrs, output
+    if "program" in attrs:
+        ref = attrs["outputs"][output]
+        if ref[0] != "node":
+            return False
+        name, _, items = attrs["program"][ref[1]]
+        op, attrs, number = OPS[name], dict(items), ref[2]
+    return isinstance(op, Update) and number in op.bounded_outputs(attrs)
 
 
 def _makers(steps: tuple[ExecutableStep, ...], buffer: Buffer, before: int) -> list[tuple[int, int]]:
