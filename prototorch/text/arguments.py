@@ -80,7 +80,7 @@ def bind_arguments(use: Field, block: BlockDef, bodies: Sequence[str]) -> UseFie
     use_fields = UseFields({}, [])
     layers: list[Any] = []
     for f in use.value.statements:
-        if not isinstance(f, Field) or _is_layer(f, names):
+        if is_layer(f, names):
             layers.append(f)
         elif not f.name:
             use_fields.fields["?"] = f  # a statement with a syntax error: its field is unknown
@@ -108,9 +108,10 @@ def add_fields(use: Field, block: TypedBlock) -> Field:
     return replace(use, value=replace(use.value, statements=statements))
 
 
-def _is_layer(f: Field, names: Collection[str]) -> bool:
-    """Whether a statement in the braces of a use is no field: a layer, or another block's use."""
-    if f.outputs or isinstance(f.value, CallBody):
+def is_layer(f: Any, names: Collection[str]) -> bool:
+    """Whether a statement in the braces of a use is no field: a layer, another block's use, a repeat of them. names: of
+    the block's arguments."""
+    if not isinstance(f, Field) or f.outputs or isinstance(f.value, CallBody):
         return True
     return isinstance(f.value, Body) and f.name not in names
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from prototorch.text import expressions as ex
+from prototorch.text.arguments import body_arguments, is_layer
 from prototorch.text.call_schema import CallSchema, schema_at
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
@@ -88,7 +89,11 @@ class CallBinder(ABC):
     def bind_block(self, block: BlockDef, call: CallBody, input_count: int | None, layers: Collection[str]) -> Body:
         """The body of a use of a block. input_count: the number of inputs that it declares; None where it declares
         none, and reads one. layers: its arguments that are layers."""
-        names = tuple(a.name for a in block.arguments) if input_count is None else ()
+        arguments_by_name = {a.name: a for a in block.arguments}
+        bodies = body_arguments(block, layers)
+        has_layers = call.body is not None and any(is_layer(s, arguments_by_name) for s in call.body.statements)
+        given_in_braces = bodies if has_layers and len(bodies) == 1 else []
+        names = tuple(n for n in arguments_by_name if n not in given_in_braces) if input_count is None else ()
         inputs: list[CallArgument] = []
         arguments = call.arguments
         while arguments and self._is_input(arguments[0], None, "", input_count is not None):

@@ -205,6 +205,14 @@ def test_several_bodies_and_defaults():
     assert types_of(text + "two { left { }  right { Dense(4) } }") == ["Dense", "Add", "Dense"]
 
 
+def test_values_by_position_leave_out_what_the_braces_are():
+    text = HEAD + "block f(body, rate, norm: ReLU) { body  Dropout(rate)  norm }\n"
+    assert load_text(text + "f(0.5, LayerNormalization) { Dense(4) }") == load_text(
+        text + "f { rate: 0.5  norm: LayerNormalization  body { Dense(4) } }"
+    )
+    assert load_text(text + "f(Dense(4), 0.5)") == load_text(text + "f { body: Dense { units: 4 }  rate: 0.5 }")
+
+
 def test_layers_in_braces_with_an_input_and_outputs():
     text = HEAD + "block f(body) { a = Dense(3)  body(a) -> (p, q)  Subtract(p, q) }\n"
     net = net_of(text + "f { x = input  u = Dense(x, 4)  v = Dense(u, 4)  w = Add(u, v)  output(w, v) }")
@@ -323,3 +331,22 @@ def test_the_style_of_calls_in_braces(text, styled):
 def test_the_style_of_blocks_that_use_each_other():
     document = parse("block f(a) { g(a) }\nblock g(b) { f(b)  g { ReLU { } } }\n", trivia=True)
     assert "g { ReLU }" in format_document(to_calls(document))
+
+
+def test_layers_given_to_a_block_of_another_file_mean_what_they_mean_where_they_stand(tmp_path):
+    (tmp_path / "lib.proto").write_text(
+        "param w: 7\nblock helper(n) { Dense(n) }\nblock wrap(body) { helper(w)  body }\nblock take(g) { g }\n"
+    )
+    text = (
+        'include wrap, take from "lib.proto"\n' + HEAD + "param k: 3\nblock helper(n) { Dense(n, activation: relu) }\n"
+        "wrap { helper(k)  residual { Dense(k) } }\ntake(g: helper(2))\ntake { take { helper(5) } }\n"
+    )
+    layers = load_text(text, "m.proto", root=str(tmp_path)).fields[1:]
+    values = [{g.name: g.value for g in f.value.fields} for f in layers if f.name == "Dense"]
+    assert [(v["units"].value, "activation" in v) for v in values] == [
+        (7, False),
+        (3, True),
+        (3, False),
+        (2, True),
+        (5, True),
+    ]

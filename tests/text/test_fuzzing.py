@@ -22,6 +22,23 @@ from prototorch.text.writer import format_document
 
 TIMES = int(os.environ.get("PROTOTORCH_FUZZ", "1"))
 MODELS = [read_file(path) for path in sorted(package_folder("models").glob("*.proto"))]
+MODELS += [read_file(path) for path in sorted(package_folder("models").glob("blocks/*.proto"))]
+MODELS += [
+    """input("a", [4])
+block attend(units: 3) {
+  input "q"
+  input "m"
+  x = Dense(q, units)
+  y = Dense(m, units)
+  output: ["y", "x"]
+}
+block f(left, right: { ReLU }, norm: BatchNormalization) { x = input  left  y = right  norm  Add(x, y) }
+attend(a, a) -> (p, s)
+residual { Dense(3)  f { left { Dense(3) }  weights: "t" } }
+f(norm: GroupNormalization(3)) { left { residual { Dense(3) } } }
+attend(p, s, units: 2)
+"""
+]
 MODELS += [format_document(to_calls(parse(text, trivia=True))) for text in MODELS]
 PIECES = [
     "{", "}", "[", "]", "(", ")", "<", ">", "$", "$(", ":", ",", ";", "=", "#", "//", '"', "'", "\\", "\n", "\r", "\0",
@@ -33,7 +50,8 @@ PIECES = [
     "x = ", "\nskip = Dense(3)\n",
     "let ", "let a: 3 ", "assert ", "assert $(1 < 2)", ', "said"', " from ", " for ", " for i in ", "[i for i in l]",
     "repeat (a, b) in [[1, 2]] ", "repeat a, b in ", "[1:]", "Dense \"d\" ", 'input "image" { shape: [3] }',
-    "enumerate(",
+    "enumerate(", "residual { ", "residual { Dense(4) }", "x = input ", 'input "q" ', "output(x) ", " -> (a, b) ",
+    "block f(body) { body } ", "f { ReLU } ", "body ", "f(residual)", "norm: ReLU", "trainable: false ",
     "(image)", "9" * 30, "x" * 1100, 'bottom: "', "weights", "$range(3)", "input { }", "compile { }",
 ]  # fmt: skip
 
