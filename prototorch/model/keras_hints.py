@@ -2,7 +2,10 @@
 
 __all__ = ["KERAS_MEMBERS", "METHODS_WITHOUT_EFFECT"]
 
-_STEP = "a step is one plan; loops of your own call model.train_on_batch, or eager tensors (pt.tensor) and pt.grad"
+_STEP = (
+    "a step is one plan; compile(train=[...]) has steps that alternate, each with losses and weights of its own; loops "
+    "of your own call model.train_on_batch, or eager tensors (pt.tensor) and pt.grad"
+)
 _LOSS = "write a loss function, compile(loss=my_loss), or a layer that adds it (ActivityRegularization)"
 _METRICS = "compile(metrics=[my_metric]) takes functions of target and output"
 _TEXT = "model.to_text() is the model as text, which pt.load_model reads"

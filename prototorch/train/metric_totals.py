@@ -71,8 +71,8 @@ class MetricTotals:
 
     def directions(self) -> dict[str, Direction | None]:
         """Whether less or more is better of each loss and metric in the logs; None for a metric that does not say."""
-        names = [*self.loss_names, *(t.name for t in self._loss_terms)]
-        losses: dict[str, Direction | None] = dict.fromkeys(names, "min")
+        losses: dict[str, Direction | None] = dict.fromkeys(self.loss_names, "min")
+        losses |= {t.name: "min" if t.factor >= 0 else "max" for t in self._loss_terms}  # less of the total is better
         return losses | {t.name: t.metric.direction for t in self._metric_terms()}
 
     def names(self) -> list[str]:

@@ -357,3 +357,9 @@ def test_mistakes(name):
     text, message, *losses = MISTAKES[name]
     with pytest.raises((TextError, UsageError), match=message):
         compiled(text, *losses)
+
+
+def test_of_a_loss_that_is_raised_more_is_better():
+    directions = wgan().trainer.plan_cache.metrics.directions()
+    assert {directions[name] for name in ("loss", "critic_loss", "generator_loss", "fake")} == {"min"}
+    assert directions["real"] == "max"
