@@ -132,6 +132,7 @@ ENTRIES = {
             'layer_schema': (('LAYER_SCHEMA', {'name': 'layer'}), ('PREPROCESS_SCHEMA', {'name': 'preprocess'}), ('AUGMENT_SCHEMA', {'name': 'augment'})),
         },
         'model': {
+            'net_use': (('NET_SCHEMA', {'name': 'Net'}),),
             'weights_block': (('WEIGHTS_SCHEMA', {'name': 'weights'}),),
         },
         'train': {
@@ -280,6 +281,11 @@ ENTRIES = {
             'regression': (('MeanSquaredError', {'aliases': ('mse', 'MSE')}), ('RootMeanSquaredError', {'aliases': ('rmse', 'RMSE')}), ('MeanAbsoluteError', {'aliases': ('mae', 'MAE')}), ('MeanAbsolutePercentageError', {'aliases': ('mape', 'MAPE')}), ('MeanSquaredLogarithmicError', {'aliases': ('msle', 'MSLE')}), ('LogCoshError', {'aliases': ('logcosh',)}), ('CosineSimilarity', {})),
         },
     },
+    'NestedNetReader': {
+        'model': {
+            'nested_nets': (('NESTED_NET_READER', {}),),
+        },
+    },
     'optim': {
         'optim': {
             'adam': (('Adam', {}), ('AdamW', {})),
@@ -405,6 +411,7 @@ BASES = {
     'prototorch.schema.python_imports': {'ClassAdapter': 'ClassAdapter'},
     'prototorch.text.call_schema': {'SchemaSource': 'SchemaSource'},
     'prototorch.text.dialects': {'TextDialect': 'TextDialect'},
+    'prototorch.text.nested_net': {'NestedNetReader': 'NestedNetReader'},
     'prototorch.train.callbacks': {'Callback': 'callback'},
     'prototorch.train.monitors': {'_Monitor': 'callback'},
     'prototorch.train.progress': {'_ProgressDisplay': 'callback', '_ProgressLines': 'callback', '_ProgressBar': 'callback'},
@@ -433,7 +440,7 @@ FILES = {
     'layers': ('__init__', 'activation', 'activation_function', 'activity_regularization', 'adaptive_pooling', 'add_loss', 'affine_norm', 'arithmetic', 'attention', 'attention_masks', 'base', 'batch_norm', 'bidirectional', 'channels', 'class_accuracy', 'class_token', 'color_channels', 'constant_values', 'context', 'conv', 'conv_lstm', 'conv_transpose', 'crop_like', 'crossentropy_loss', 'dense', 'dot', 'dropout', 'elementwise_functions', 'elementwise_loss', 'embedding', 'foreign_names', 'gated_unit', 'global_pooling', 'gru', 'identity', 'image', 'image_augmentation', 'indexing', 'interpolate', 'keras_arguments', 'layer_output', 'linear_units', 'loss_terms', 'lrn', 'lstm', 'margin_loss', 'mask_shapes', 'masking', 'matmul', 'merge', 'noise', 'normalization', 'padding', 'parameter', 'pooling', 'projected_attention', 'pyramid_pooling', 'random_affine', 'random_layer', 'recurrent', 'recurrent_cell', 'recurrent_steps', 'reductions', 'rescaling', 'reshape', 'rnn', 'rotary', 'sampling', 'scale', 'score_attention', 'separable', 'simple_rnn', 'stochastic_depth', 'stochastic_pooling', 'stream_lstm', 'stream_recurrent', 'text_vectorization', 'tiling', 'time_distributed', 'tokenizer', 'tokenizer_file', 'unfold', 'upsampling', 'variable', 'weight_share', 'weight_source', 'weighted_layer', 'windows'),
     'losses': ('__init__', 'base', 'crossentropy', 'direct_call', 'function_loss', 'margin', 'regression', 'untargeted'),
     'metrics': ('__init__', 'accuracy', 'auc', 'base', 'confusion_matrix', 'crossentropy_hinge', 'f_score', 'function_metric', 'generic_names', 'loss_metric', 'precision_recall', 'regression'),
-    'model': ('__init__', 'call', 'copying', 'decoder', 'diagnose', 'docs_pages', 'editor_schema', 'evaluation_report', 'fit_preconditions', 'foreign_files', 'generation', 'keras_hints', 'load', 'model', 'name_rules', 'next_logits', 'permutation_importance', 'prediction', 'prediction_table', 'rules_file', 'sequential', 'structure', 'weights', 'weights_block'),
+    'model': ('__init__', 'call', 'copying', 'decoder', 'diagnose', 'docs_pages', 'editor_schema', 'evaluation_report', 'fit_preconditions', 'foreign_files', 'generation', 'keras_hints', 'load', 'model', 'name_rules', 'nested_nets', 'nested_notes', 'nested_sources', 'nested_weights', 'net_use', 'next_logits', 'permutation_importance', 'prediction', 'prediction_table', 'rules_file', 'sequential', 'structure', 'text_parts', 'weights', 'weights_block'),
     'model/loading/layout': ('__init__', 'data_format', 'laid_out', 'layout_table', 'order_match', 'pairing', 'systems', 'transforms'),
     'model/loading/read': ('__init__', 'file_format', 'read_file', 'saved_model_file', 'source'),
     'optim': ('__init__', 'adam', 'adam_variants', 'formula', 'formula_optimizer', 'fused_update', 'lbfgs', 'line_search', 'mean_squares', 'optimizer', 'rprop_asgd', 'sgd', 'state_dict', 'swa_utils', 'traced_update'),

@@ -26,7 +26,7 @@ def add_device_overrides(overrides: tuple[str, ...], threads: int | None, device
 
 def warn_untrained(file: str, does: str, model: Model | None = None) -> None:
     """Note on standard error that FILE has no weights, and names none."""
-    if not is_saved(find_model_file(file)) and (model is None or model.weights_block is None):
+    if not is_saved(find_model_file(file)) and (model is None or not model.loads_weights):
         click.echo(f"note: {file} is a text, which holds no weights: it {does} as it begins, untrained", err=True)
 
 

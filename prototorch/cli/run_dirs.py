@@ -157,7 +157,7 @@ def _means_same(a: Net, b: Net) -> bool:
 
 def _with_set_of(saved: Model, net: Net) -> Net:
     """A net with what a run took over from a weight set when it began, which a resumed one does not open again."""
-    if saved.weights_block is None or saved.weights_block.preprocess != "set":
+    if all(b is None or b.preprocess != "set" for b in (saved.weights_block, *saved.nested_weights)):
         return net
     return replace(net, preprocess=saved.net.preprocess, class_names=saved.net.class_names)
 

@@ -63,7 +63,8 @@ class Net:
 
     ``preprocess`` layers run before the net in training and use alike, ``augment`` layers in training only.
     ``class_names`` are the classes that an output with as many elements tells apart, where they are known. ``imports``
-    are the Python modules that its text names, see `graph.net_imports`.
+    are the Python modules that its text names, see `graph.net_imports`. ``notes`` say what a text takes over from the
+    nets in it and what it leaves out, ``warnings`` what does not fit together, a sentence each.
     """
 
     name: str
@@ -74,6 +75,8 @@ class Net:
     augment: tuple[Layer, ...] = ()
     class_names: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def node(self, name: str) -> LayerNode:
         """The layer of that name; KeyError if there is none."""

@@ -117,7 +117,8 @@ class _NetReader:
             inputs,
             nodes,
             tuple(outputs),
-            **{name: in_input_format(layers, inputs) for name, layers in self.lists.items()},
+            preprocess=in_input_format(self.lists.get("preprocess", ()), inputs),
+            augment=in_input_format(self.lists.get("augment", ()), inputs),
             class_names=class_names,
             imports=imports,
         )
@@ -207,6 +208,8 @@ class _NetReader:
             if not isinstance(f.value, InvalidValue):
                 self.report.add(f"{f.name!r} is a block: {f.name} {{ ... }}.", f.span)
             return
+        if f.name == "weights" and any(g.name == "into" for g in f.value.fields):
+            return  # there may be several: see `prototorch.model.load.read_blocks`
         self.check_given_once(f, self.sections.get(f.name))
         self.sections[f.name] = f
         if f.name in LISTS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.base import Layer
@@ -29,13 +31,12 @@ def net_fields(net: Net) -> list[Field]:
         fields.append(Field("input", Body(tuple(inside))))
     for name, layers in (("preprocess", net.preprocess), ("augment", net.augment)):
         if layers:
-            plain_layers = [_less_data_format(layer, common) for layer in layers]
-            fields.append(Field(name, Body(tuple(_block_field(x, x.to_fields()) for x in plain_layers))))
+            fields.append(layers_field(name, [_less_data_format(layer, common) for layer in layers]))
     if net.class_names:
         fields.append(Field("class_names", to_value_node(list(net.class_names))))
     before = net.inputs[0].name if len(net.inputs) == 1 else None
     for one in net.nodes:
-        fields.append(_layer_field(one, _less_data_format(one.layer, common), before))
+        fields.append(layer_field(one, _less_data_format(one.layer, common), before))
         before = one.tops[0]
     if net.outputs != (before,):
         fields.append(Field("output", to_value_node(net.outputs[0] if len(net.outputs) == 1 else list(net.outputs))))
@@ -56,7 +57,13 @@ def _less_data_format(layer: Layer, data_format: DataFormat | None) -> Layer:
     return layer if data_format is None else layer.without_data_format(data_format)
 
 
-def _layer_field(one: LayerNode, layer: Layer, before: str | None) -> Field:
+def layers_field(name: str, layers: Sequence[Layer]) -> Field:
+    """The block ``preprocess`` or ``augment`` of these layers."""
+    return Field(name, Body(tuple(_block_field(layer, layer.to_fields()) for layer in layers)))
+
+
+def layer_field(one: LayerNode, layer: Layer, before: str | None = None) -> Field:
+    """The field that declares a layer of a net. before: the output of the layer before it, which is not stated."""
     inside = [Field("name", to_value_node(one.name))]
     if one.bottoms != (before,):
         inside.append(Field("bottom", to_value_node(one.bottoms[0] if len(one.bottoms) == 1 else list(one.bottoms))))

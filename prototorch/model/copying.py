@@ -69,6 +69,7 @@ def copy_sharing_weights(model: Model) -> Model:
     copy = type(model).__new__(type(model))
     Model.__init__(copy, subnet(model.net, model.net.outputs))
     copy.compile_block, copy.fit_block, copy.weights_block = model.compile_block, model.fit_block, model.weights_block
+    copy.nested_weights = model.nested_weights
     copy.table_columns = model.table_columns
     return _with_attributes(copy, model)
 

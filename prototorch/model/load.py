@@ -12,15 +12,14 @@ from prototorch.base.package_files import shipped_models
 from prototorch.data.read_limits import Paths, ReadLimits, resolved_paths
 from prototorch.engine.storage import checkpoint
 from prototorch.engine.storage.container import has_container_header, is_container
-from prototorch.errors import FileError, ModelFileError, PrototorchError, UsageError, did_you_mean
+from prototorch.errors import FileError, ModelFileError, UsageError, did_you_mean
 from prototorch.graph.net import Net
 from prototorch.graph.net_imports import read_imports
 from prototorch.graph.net_reader import read_net
-from prototorch.graph.text_upgrade import current_text
 from prototorch.graph.trace import trace
-from prototorch.layers.activation import ActivationLayer
-from prototorch.layers.tokenizer import Tokenizer
 from prototorch.model.model import Model
+from prototorch.model.nested_notes import with_notes
+from prototorch.model.text_parts import read_nested_weights, read_vocabularies, saved_document, saved_text
 from prototorch.model.weights_block import Weights
 from prototorch.runtime.variables import METRIC_PREFIX, SLOT_PREFIX
 from prototorch.schema.block_source import find_span
@@ -31,7 +30,7 @@ from prototorch.text.dialects import ForeignNet, find_dialect
 from prototorch.text.loader import load_document, load_text
 from prototorch.text.overrides import strings_in
 from prototorch.text.reader import read_file
-from prototorch.text.syntax_tree import Body, Document, TypedBlock, Word
+from prototorch.text.syntax_tree import Body, Document
 from prototorch.train.argument_checks import check_path
 from prototorch.train.config import Compile, Fit
 from prototorch.train.state_check import warn_of_loaded
@@ -118,6 +117,11 @@ def load_model(
             document = load_document(path, params, overrides, report) if foreign is None else foreign.document
             model = model_from_document(document, report)
             model.compile_block = model.compile_block if compile else None
+            if weights is not None and weights is not False and not getattr(weights, "except_", ()):
+                model.nested_weights = ()  # all weights are those
+            for block in model.nested_weights if weights is not False else ():
+                with located(find_span(block, "source")):
+                    model.load_weights(block, allow_download=allow_download)
             if weights is None and model.weights_block is not None:
                 with located(find_span(model.weights_block, "source")):
                     model.load_weights(model.weights_block, allow_download=allow_download)
@@ -232,7 +236,7 @@ def run_imports(path: str) -> tuple[str, ...]:
     """
     report = Report()
     if is_saved(path):
-        document = load_text(_saved_text(checkpoint.load(path)), path, None, (), report)
+        document = load_text(saved_text(checkpoint.load(path)), path, None, (), report)
     else:
         document = open_document(path, {}, (), report)
     names = read_imports(document, report)
@@ -247,8 +251,11 @@ def read_blocks(document: Document, report: Report, is_saved_model: bool = False
     """
     net, sections = read_net(document, report, may_be_unread=is_saved_model)
     if net is not None:
-        _read_vocabularies(net, report, is_saved_model)
+        read_vocabularies(net, report, is_saved_model)
     blocks: dict[str, Any] = {}
+    blocks["nested_weights"] = read_nested_weights(document, report)
+    if net is not None and document.nets:
+        net = with_notes(net, document.nets)
     for name, block in (("weights", Weights), ("compile", Compile), ("fit", Fit)):
         field = sections.get(name)
         if field is not None and isinstance(field.value, Body):
@@ -259,16 +266,6 @@ def read_blocks(document: Document, report: Report, is_saved_model: bool = False
         }
         blocks["fit"] = fit.replace(**data) if any(data[name] is not getattr(fit, name) for name in data) else fit
     return net, blocks
-
-
-def _read_vocabularies(net: Net, report: Report, is_saved_model: bool) -> None:
-    for layer in (*net.preprocess, *(node.layer for node in net.nodes)):
-        if isinstance(layer, Tokenizer):
-            span = find_span(layer, layer.file_field)
-            try:
-                layer.resolve(None if is_saved_model else os.path.dirname(span.path) if span is not None else os.curdir)
-            except PrototorchError as error:
-                report.add(str(error), span)
 
 
 def model_from_document(document: Document, report: Report, is_saved_model: bool = False) -> Model:
@@ -283,7 +280,7 @@ def make_model(net: Net, blocks: Mapping[str, Any]) -> Model:
     """The model of a net and its blocks compile and fit, see `read_blocks`."""
     model = Model(net)
     model.compile_block, model.fit_block = blocks.get("compile"), blocks.get("fit")
-    model.weights_block = blocks.get("weights")
+    model.weights_block, model.nested_weights = blocks.get("weights"), blocks.get("nested_weights", ())
     return model
 
 
@@ -298,8 +295,7 @@ def load_saved(
     """
     saved = checkpoint.load(path)
     report = Report()
-    document = load_text(_saved_text(saved), fspath(path), None, overrides, report)
-    _state_defaults(document.fields)
+    document = saved_document(saved, fspath(path), overrides, report)
     model = model_from_document(document, report, is_saved_model=True)
     model.read_limits = _read_limits(model, fspath(path), overrides, allow_read)
     _check_weights(model, saved, fspath(path))
@@ -338,26 +334,6 @@ def _read_history(model: Model, saved: checkpoint.Checkpoint, path: str) -> Hist
         return train.History.from_json(state)
     except StateError as error:
         raise ModelFileError(f"{path}: its history is wrong: {error}") from error
-
-
-def _saved_text(saved: checkpoint.Checkpoint) -> str:
-    return current_text(saved.text, saved.version)
-
-
-def _state_defaults(fields: Sequence[Any]) -> None:
-    """Give a bare word of a class whose fields a saved model always states the meaning of older files: the class's
-    defaults. (``leaky_relu`` is Keras' function of negative slope 0.2; it was the layer with 0.3.)"""
-    for f in fields:
-        value = getattr(f, "value", None)
-        if isinstance(value, Word) and f.name.endswith("activation"):
-            try:
-                has_stated_fields = bool(ActivationLayer.lookup(value.text).written_fields)
-            except UsageError:  # reported when the field is read
-                continue
-            if has_stated_fields:
-                f.value = TypedBlock(value.text, Body(()), value.span, value.span)
-        elif isinstance(value, Body | TypedBlock):
-            _state_defaults(value.fields)
 
 
 def _read_limits(model: Model, path: str, overrides: Sequence[str], allow_read: Paths) -> ReadLimits:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -30,6 +31,7 @@ from prototorch.layers.layer_output import set_layer_model
 from prototorch.model import loading
 from prototorch.model.foreign_files import ModelToWrite, model_writer
 from prototorch.model.keras_hints import METHODS_WITHOUT_EFFECT
+from prototorch.model.nested_weights import NamesBelow, part_below, take_over_below
 from prototorch.model.rules_file import as_rules
 from prototorch.model.structure import (
     attribute_error,
@@ -111,6 +113,7 @@ class Model:
     """
 
     weights_block: Weights | None = None
+    nested_weights: tuple[Weights, ...] = ()  # the blocks of its text that load into some of its layers
     weight_origin: Mapping[str, str] = {}  # the weight set that was loaded last, with its licence, for exports
     _signature: tuple[tuple[Any, ...], ModelSignature] | None = None  # with what it is made from
     _symbols_of_net: tuple[Net, dict[str, SymbolicTensor]] | None = None
@@ -179,8 +182,18 @@ class Model:
         return format_fields([*net_fields(self.net), *self._blocks()])
 
     def _blocks(self) -> list[Field]:
-        blocks = {"weights": self.weights_block, "compile": self.compile_block, "fit": self.fit_block}.items()
+        blocks = [
+            *(("weights", block) for block in self.nested_weights),
+            ("weights", self.weights_block),
+            ("compile", self.compile_block),
+            ("fit", self.fit_block),
+        ]
         return [Field(name, Body(tuple(block.to_fields()))) for name, block in blocks if block is not None]
+
+    @property
+    def loads_weights(self) -> bool:
+        """Whether its text names weights that it begins with."""
+        return self.weights_block is not None or bool(self.nested_weights)
 
     @explain_arguments(SUMMARY_ARGUMENTS)
     def summary(self, batch: int | None = None, print_fn: Callable[[str], Any] | None = print) -> None:
@@ -924,18 +937,25 @@ class Model:
         if isinstance(path, Weights) and (rules is not None or except_):
             raise UsageError("load_weights: a Weights block has except_ and rules itself; give them there")
         block = Weights.from_source(path, except_, as_rules(rules))
+        part, specs = self.net, self._weight_specs or weight_specs(self.net, self.variables)
+        if block.into is not None:
+            part, specs = part_below(self.net, specs, block)
         read = loading.CheckpointSource(block, system, data_format, allow_download).read(
-            self.net, check=not (by_name or skip_mismatch)
+            part, check=not (by_name or skip_mismatch)
         )
-        specs = self._weight_specs or weight_specs(self.net, self.variables)
-        names = read.names(self.net, specs, by_order=by_order, except_=block.except_)
-        checked = names.lay_out().check(by_name=by_name, skip_mismatch=skip_mismatch)
+        names = read.names(part, specs, by_order=by_order, except_=block.except_)
+        laid_out = names.lay_out()
+        if block.partial:
+            laid_out = laid_out.less_unexpected()
+        checked = laid_out.check(by_name=by_name, skip_mismatch=skip_mismatch)
         net, notes, published = self.net, "", read.published
         if published is not None:
             if self._trainer is not None:
                 self._trainer.ensure_idle("load_weights of a weight set, which changes the preprocessing")
-            net, notes = published.take_over(net, block)
-        report = checked.assign(self.weights)
+            take_over = published.take_over if block.into is None else partial(take_over_below, published, part=part)
+            net, notes = take_over(net, block)
+        current = self.weights
+        report = checked.assign(current if block.into is None else NamesBelow(current, block.into))
         if not block.is_saved_file:  # which does not tell what its weights began with
             self.weight_origin = {} if published is None else published.origin
         if notes:

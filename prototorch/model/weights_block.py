@@ -11,7 +11,7 @@ from typing import Any, Literal
 from prototorch.engine.storage.container import is_container
 from prototorch.errors import UsageError
 from prototorch.model.name_rules import Rules
-from prototorch.schema import Block, ListOf, example, field
+from prototorch.schema import Block, Identifier, ListOf, example, field
 from prototorch.schema.block_source import find_span
 from prototorch.schema.call_schema import class_schema
 from prototorch.schema.patterns import Pattern
@@ -48,6 +48,18 @@ class Weights(Block):
     data_format: Literal["channels_last", "channels_first"] | None = field(
         None, doc="The order of the axes of Keras' images, for a file that does not tell it."
     )
+    into: str | None = field(
+        None,
+        type=Identifier(),
+        doc="What the names of the layers that they are of begin with: the name of a net in the net, or of a block; "
+        "none: all layers.",
+    )
+    model: str | None = field(
+        None, doc="Name of the model that has a set of this alias; none: the net's own. It goes with into."
+    )
+    partial: bool = field(
+        False, doc="Whether the file may have weights of layers that are not here. It goes with into."
+    )
     preprocess: Literal["set", "text"] = field(
         "set", doc="Whose preprocessing the model has: that of the weight set, where it declares one, or the text's."
     )
@@ -62,12 +74,16 @@ class Weights(Block):
         example('weights { source: "torchvision/resnet50-v1"  except: "logits/*" }'),
         example('weights { source: "trained.pth"  rules { map { from: "fc"  to: "logits" } } }'),
         example('weights { source: "gpt2.npz"  system: "prototorch" }'),
+        example('weights { source: "imagenet"  into: "backbone"  model: "resnet50"  partial: true }'),
     ]
 
     def check(self) -> None:
-        """A digest of a known form, for a source that is a file."""
+        """A digest of a known form; model and partial beside into alone."""
         if self.digest is not None and not re.fullmatch("sha256:[0-9a-f]{8,64}", self.digest):
             self.refuse(f"expected sha256: with 8 to 64 hexadecimal digits, got {self.digest!r:.80}", "digest")
+        if self.into is None and (self.model is not None or self.partial):
+            name = "partial" if self.model is None else "model"
+            self.refuse(f"{name} goes with into, which names the layers", name)
 
     @classmethod
     def from_source(cls, what: Any, except_: str | Sequence[str] = (), rules: Rules | None = None) -> Weights:

@@ -17,12 +17,14 @@ from prototorch.text.block_values import LayersValue
 from prototorch.text.call_expansion import CallInScope
 from prototorch.text.diagnostics import Report
 from prototorch.text.expansion_state import LAYER, NET, ExpansionAborted, Names, Scope, new_names
-from prototorch.text.file_expansion import FileExpander, picked_names
+from prototorch.text.file_expansion import picked_names
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.includes import IncludeFiles
 from prototorch.text.labels import bind_label
 from prototorch.text.loop_targets import bind_target
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
+from prototorch.text.nested_net import NET_WORD
+from prototorch.text.net_uses import NetExpander, key_of_main_file
 from prototorch.text.operands import BareWord, EvaluationError, render_value
 from prototorch.text.output_names import NO_OUTPUT, check_output_names, forget_outputs, output_spans, with_output_value
 from prototorch.text.syntax_tree import (
@@ -61,20 +63,20 @@ def expand(
     expander = _Expander(
         diagnostics, dict(params or {}), IncludeFiles(root, len(document.source.text) if document.source else 0)
     )
+    expander.nets.open_files = key_of_main_file(document, root)
     with pause_gc():
-        fields = expander.run(document)
+        expanded = expander.run(document)
     if report is None:
         diagnostics.raise_if_any()
-    complete = document.complete and expander.complete
-    return Document(tuple(fields), document.source, (), tuple(expander.blocks), complete)
+    return expanded
 
 
-class _Expander(FileExpander):
+class _Expander(NetExpander):
     """Expands statements in their scopes. Methods that return None or an `InvalidValue` have reported an error."""
 
     # ------------------------------------------------------------------ documents
 
-    def run(self, document: Document) -> list[Field]:
+    def expand_document(self, document: Document) -> list[Field]:
         self.complete = document.complete
         self.tables.blocks_to_come = {s.name: s for s in document.statements if isinstance(s, BlockDef)}
         self.output_spans = output_spans(document.statements)
@@ -87,7 +89,7 @@ class _Expander(FileExpander):
         if scope.bottom and scope.last and not any(f.name == "output" for f in fields):
             # the last block's output is that of none of its last layer
             fields.append(Field("output", self.name_resolver.resolve_strings(scope.bottom[0], "")))
-        for name in self.caller_params:
+        for name in self.caller_params if self.checks_params else ():
             if name in self.lets:
                 self.report.add(f"{name!r} is computed by 'let' and cannot be set.", self.lets[name].name_span)
             elif name not in self.params:
@@ -95,7 +97,7 @@ class _Expander(FileExpander):
                 if not hint:
                     hint = f" It has {', '.join(self.params)}." if self.params else " It has none."
                 self.report.add(f"The text has no param {name!r}.{hint}")
-        return fields
+        return self.with_nested_nets(fields)
 
     def expand_statements(self, statements: tuple[Any, ...], names: Names, scope: Scope) -> list[Field]:
         """The fields that statements expand to, in order. Aborts the expansion where they nest too deep."""
@@ -175,6 +177,8 @@ class _Expander(FileExpander):
             fields.extend(self.expand_block_use(statement, block, names, scope))
         elif statement.name in self.blocks or (statement.name in self.blocks_to_come and scope.kind == NET):
             self.report_early_use(statement, self.blocks.get(statement.name), scope)
+        elif scope.kind == NET and statement.name == NET_WORD:
+            fields.extend(self.expand_net_use(statement, names, scope))
         elif scope.kind == NET and self.is_output(statement, scope):
             forget_outputs(self, statement.outputs, scope)
         elif scope.kind == NET and statement.name not in TOP_LEVEL_BLOCKS:

@@ -14,11 +14,13 @@ from prototorch.text.call_schema import Path
 from prototorch.text.diagnostics import Report
 from prototorch.text.includes import IncludeFiles
 from prototorch.text.name_resolution import NameResolver
+from prototorch.text.nested_net import NetUses
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import (
     BlockDef,
     Body,
     CallBody,
+    Document,
     ExpansionFrame,
     Field,
     Let,
@@ -117,6 +119,9 @@ class ExpansionState:
         self.depth = 0
         self.complete = True
         self.step_counts: dict[int, int] = {}
+        self.document = Document(())  # as it is before
+        self.nets = NetUses()
+        self.checks_params = True  # whether the caller's params are those of this text
         self.open_files: list[tuple[str, ...]] = []
 
     @property

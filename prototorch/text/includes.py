@@ -1,4 +1,4 @@
-"""Reading of included files: only below the folder of the main file, never through a symbolic link.
+"""Reading of files that a text includes, or whose nets are in it: below the folder of the main file, through no link.
 
 ``prototorch/blocks/resnet.proto`` is a file of the package, unless the folder of the main file has one of that path.
 """
@@ -17,7 +17,7 @@ _SHIPPED_FOLDERS = ("prototorch", "blocks")  # how the path of a shipped file be
 
 
 class IncludeError(Exception):
-    """The file must not or cannot be included."""
+    """The file must not or cannot be opened."""
 
 
 class IncludeFiles:
@@ -27,8 +27,19 @@ class IncludeFiles:
         self.root = root
         self.bytes = bytes_read
 
-    def locate(self, path: str, base: tuple[str, ...]) -> tuple[str, ...]:
-        """The parts of a path below the root, for an include in a file of folder ``base``; raises Refused."""
+    def locate(
+        self,
+        path: str,
+        base: tuple[str, ...],
+        suffixes: tuple[str, ...] = (limits.INCLUDE_SUFFIX,),
+        what: str = "an included file",
+        namer: str = "the including file",
+    ) -> tuple[str, ...]:
+        """The parts of a path below the root, for a file that is named in one of folder ``base``.
+
+        suffixes: the ends of names that are allowed: messages show lines of a text, which must be meant to be one.
+        what, namer: how messages call it, and the file that names it. Raises IncludeError.
+        """
         path_parts = PurePosixPath(path).parts
         if path_parts[:2] == _SHIPPED_FOLDERS and not self._has_own(path_parts, base):
             base, path = (SHIPPED,), "/".join(path_parts[1:])
@@ -40,21 +51,19 @@ class IncludeFiles:
         if not path or "\0" in path or "\\" in path:
             raise IncludeError(f"{path!r} is not a path of a file ('/' separates folders).")
         if PurePosixPath(path).is_absolute() or (len(path) > 1 and path[1] == ":"):
-            raise IncludeError("The path of an included file must be relative to the including file, not absolute.")
+            raise IncludeError(f"The path of {what} must be relative to {namer}, not absolute.")
         parts = list(base)
         for part in PurePosixPath(path).parts:
             if part == "..":
                 if not parts or parts == [SHIPPED]:
-                    raise IncludeError("An included file must be below the folder of the main file.")
+                    raise IncludeError(f"{what[0].upper()}{what[1:]} must be below the folder of the main file.")
                 parts.pop()
             else:
                 parts.append(part)
         if not parts:
             raise IncludeError(f"{path!r} is not a file.")
-        if not parts[-1].endswith(
-            limits.INCLUDE_SUFFIX
-        ):  # messages show its lines: it must be meant to be a model text
-            raise IncludeError(f"{path!r}: the name of an included file must end in {limits.INCLUDE_SUFFIX}.")
+        if not parts[-1].endswith(suffixes):
+            raise IncludeError(f"{path!r}: the name of {what} must end in {' or '.join(suffixes)}.")
         return tuple(parts)
 
     def _has_own(self, parts: tuple[str, ...], base: tuple[str, ...]) -> bool:
@@ -65,25 +74,33 @@ class IncludeFiles:
         """The path as messages show it."""
         return describe_file(parts) if parts[0] == SHIPPED else os.path.join(self.root or "", *parts)
 
-    def read(self, parts: tuple[str, ...]) -> bytes:
-        """The bytes of a file: opened folder by folder without following links; raises Refused."""
-        name = describe_file(parts)
+    def read(self, parts: tuple[str, ...], verb: str = "included") -> bytes:
+        """The bytes of a file: opened folder by folder without following links; raises IncludeError."""
+        with os.fdopen(self._open_regular(parts, verb), "rb") as file:
+            data = file.read(limits.MAX_FILE_BYTES + 1)
+        self.bytes += len(data)
+        if self.bytes > limits.MAX_FILE_BYTES:
+            raise IncludeError(f"The text and all it includes have more than {limits.MAX_FILE_BYTES} bytes (16 MiB).")
+        return data
+
+    def check_regular(self, parts: tuple[str, ...], verb: str = "included") -> str:
+        """The path of a file that is one, and no link; raises IncludeError."""
+        os.close(self._open_regular(parts, verb))
+        return self.name(parts)
+
+    def _open_regular(self, parts: tuple[str, ...], verb: str) -> int:
+        refusal = f"{describe_file(parts)!r} cannot be {verb}"
         try:
             handle = self._open(parts)
         except OSError as error:
             root, below = self._root_and_path(parts)
             link = error.errno is not None and os.path.islink(os.path.join(root, *below))
             why = "it is a symbolic link" if link else (error.strerror or "it cannot be opened")
-            raise IncludeError(f"{name!r} cannot be included: {why}.") from None
+            raise IncludeError(f"{refusal}: {why}.") from None
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise IncludeError(f"{name!r} cannot be included: it is not a file.")
-        with os.fdopen(handle, "rb") as file:
-            data = file.read(limits.MAX_FILE_BYTES + 1)
-        self.bytes += len(data)
-        if self.bytes > limits.MAX_FILE_BYTES:
-            raise IncludeError(f"The text and all it includes have more than {limits.MAX_FILE_BYTES} bytes (16 MiB).")
-        return data
+            raise IncludeError(f"{refusal}: it is not a file.")
+        return handle
 
     def _open(self, parts: tuple[str, ...]) -> int:
         careful = (

@@ -331,6 +331,7 @@ class Document:
     """A whole text. After expansion all statements are fields, and ``blocks`` are the names of the blocks it had.
 
     ``complete`` is False where mistakes made the reader leave out statements: what refers to them is not to blame.
+    ``nets``: the nets in the net, see `prototorch.text.nested_net`.
     """
 
     statements: tuple[Any, ...]
@@ -338,6 +339,7 @@ class Document:
     closing: tuple[str, ...] = field(default=(), compare=False, repr=False)
     blocks: tuple[str, ...] = field(default=(), compare=False, repr=False)
     complete: bool = field(default=True, compare=False, repr=False)
+    nets: tuple[Any, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -53,7 +53,7 @@ def find_model_notes(steps: StepGraphBuilder) -> list[str]:
     """All notes on a model, each one sentence with what was found, what is expected, and what to write."""
     net, config = steps.net, steps.config
     precision = None if config is None else precision_note(config.precision, steps.backend.precision)
-    notes = [] if precision is None else [precision]
+    notes = [*net.warnings, *([] if precision is None else [precision])]
     for term in steps.loss_terms:
         if term.factor < 0 and term.loss.needs_target:
             notes.append(

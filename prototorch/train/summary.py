@@ -39,6 +39,7 @@ class Summary:
     non_trainable: int
     batch: int | None = None
     memory: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The object that ``summary --json`` writes: names, counts of elements, bytes."""
@@ -72,6 +73,7 @@ class Summary:
             more = "" if SCRATCH in self.memory else " (kernels' scratch memory comes on top)"
             lines.append(f"memory of a training step at batch size {self.batch}{more}:")
             lines += [f"  {k:28} {format_bytes(v):>10}" for k, v in self.memory.items()]
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
 
@@ -94,7 +96,7 @@ def summarize(net: Net, plan_cache: PlanCache | None = None, batch: int | None =
     selected = one.weights if plan_cache is None else plan_cache.step_graphs.trained_weights.select(one)
     trainable = sum(w.spec.size for w in selected.values() if w.trainable)
     total = sum(w.spec.size for w in one.weights.values())
-    result = Summary(net.name, rows, trainable, total - trainable, batch)
+    result = Summary(net.name, rows, trainable, total - trainable, batch, notes=(*net.notes, *net.warnings))
     if batch is not None and plan_cache is not None:
         result.memory = memory_by_purpose(plan_cache, batch)
     return result

@@ -44,6 +44,8 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
         click.echo(f"{path}: {model.net.name}, {count} layer{'s' * (count != 1)}, no mistakes")
         for note in warnings:
             click.echo(f"warning: {note}")
+        for note in model.net.notes:
+            click.echo(f"note: {note}")
         for line in describe_table(model):
             click.echo(f"column {line}")
         for note in find_missing_blocks(model):

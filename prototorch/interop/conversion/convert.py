@@ -129,7 +129,10 @@ class _TextAndWeights:
     def __init__(self, model: Any, text: str | None, source: str):
         self.model, self.text, self.source = model, text, source.replace(os.sep, "/")
         self.digest = ""
-        model.weights_block = None  # the weights are those of the file, wherever they came from
+        model.weights_block, model.nested_weights = (
+            None,
+            (),
+        )  # the weights are those of the file, wherever they came from
 
     def write_weights(self, path: str) -> Sequence[str]:
         paths = _save(self.model, path)

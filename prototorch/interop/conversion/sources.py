@@ -91,7 +91,7 @@ def open_source(
         _check_options(path, import_options, ("input_shapes",))
         shapes = import_options.get("input_shapes", {})
         source = load_model(own, overrides=overrides)
-        has_weights = is_saved(own) or source.weights_block is not None
+        has_weights = is_saved(own) or source.loads_weights
         return ConversionSource(path, source, has_weights=has_weights, shapes=shapes)
     importer = find_importer(path)
     if overrides:

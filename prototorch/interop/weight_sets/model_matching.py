@@ -22,10 +22,11 @@ __all__ = ["check_belongs"]
 _MAX_LISTED = 3  # weights that a message names
 
 
-def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = ()) -> None:
+def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = (), is_part: bool = False) -> None:
     """Raise UsageError, before anything is downloaded, unless a net has the weights of the set's model.
 
-    except_: patterns of weights of the net that need not be in the set. The message names the right model, or the
+    except_: patterns of weights of the net that need not be in the set. is_part: whether the net is a part of a model,
+    so that the set may have more. The message names the right model, or the
     weights of another shape and how to leave them out.
     """
     expected = _shapes_of_text(declared.model_path)
@@ -34,7 +35,7 @@ def check_belongs(declared: DeclaredSet, net: Net, except_: Sequence[str] = ()) 
         return  # the size of an input is not known yet, or the model has no text: the file itself decides
     actual = {name: shape for name, shape in actual.items() if not includes(except_, name)}
     missing = [name for name in actual if name not in expected]
-    unused = [name for name in expected if name not in actual and not includes(except_, name)]
+    unused = [name for name in expected if name not in actual and not includes(except_, name) and not is_part]
     other = [name for name in actual if name in expected and expected[name] != actual[name]]
     if not (missing or unused or other):
         return

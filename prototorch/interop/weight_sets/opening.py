@@ -45,7 +45,7 @@ def open_weights(block: Weights, net: Net, *, allow_download: bool | None = None
         if block.digest is not None:
             raise UsageError(f"{name!r:.100} is a weight set, which declares its own digest: leave out digest")
         if check:
-            check_belongs(declared, net, block.except_)
+            check_belongs(declared, net, block.except_, is_part=block.partial)
         is_allowed = allow_download or (allow_download is None and name == declared.weights.address)
         source_weights = _open_set(declared, net, is_allowed)
     elif "://" in name or name.startswith("file:"):

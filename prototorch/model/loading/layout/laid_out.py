@@ -104,6 +104,10 @@ class LaidOutWeights:
             excluded=(*self.excluded, *(n for n in names if n in out)),
         )
 
+    def less_unexpected(self) -> LaidOutWeights:
+        """The match without the arrays that the net has no weights for: the file is of a larger net."""
+        return replace(self, unexpected=())
+
     def report(self) -> LoadReport:
         """The report of these weights after they have been loaded."""
         expected = {m.name: (m.array, m.expected) for m in self.mismatched}
