@@ -69,9 +69,9 @@ def _command(*arguments: str) -> str:
         pytest.param(_command("run", "--help"), 24, set(), id="help of a command"),
         pytest.param(_command("run", "--no-such-option"), 24, set(), id="wrong option"),
         pytest.param(_command("devices"), 118, {"numpy", "llvmlite"}, id="devices"),
-        pytest.param(_command("check", "lenet"), 439, {"numpy", "lark", "llvmlite", "PIL"}, id="check"),
-        pytest.param(_command("summary", "lenet"), 437, {"numpy", "lark", "llvmlite", "PIL"}, id="summary"),
-        pytest.param(LOAD, 319, {"numpy", "lark", "PIL"}, id="load_model"),
+        pytest.param(_command("check", "lenet"), 454, {"numpy", "lark", "llvmlite", "PIL"}, id="check"),
+        pytest.param(_command("summary", "lenet"), 452, {"numpy", "lark", "llvmlite", "PIL"}, id="summary"),
+        pytest.param(LOAD, 327, {"numpy", "lark", "PIL"}, id="load_model"),
         pytest.param(TENSOR, 175, {"numpy", "llvmlite"}, id="tensor"),
     ],
 )

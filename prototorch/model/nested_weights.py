@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prototorch.errors import ModelWarning, UsageError, warn_user
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.probe import trace_net
 from prototorch.graph.weight_spec import WeightSpec
-from prototorch.model.loading.read.source import PublishedSet
 from prototorch.model.nested_notes import describe_layers
 from prototorch.model.weights_block import Weights
+
+if TYPE_CHECKING:
+    from prototorch.model.loading.read.source import PublishedSet
 
 __all__ = ["NamesBelow", "part_below", "take_over_below"]
 
