@@ -15,6 +15,7 @@ from prototorch.initializers import Initializer
 from prototorch.layers import Layer
 from prototorch.losses import Loss
 from prototorch.metrics import Metric
+from prototorch.model.net_use import NetUse
 from prototorch.model.weights_block import Weights
 from prototorch.optimizers.base import Optimizer
 from prototorch.optimizers.schedules.base import Schedule
@@ -56,8 +57,8 @@ class _Augment(Block):
 
 
 _BLOCKS = {
-    "input": NetInput, "preprocess": _Preprocess, "augment": _Augment, "weights": Weights, "compile": Compile,
-    "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric,
+    "input": NetInput, "Net": NetUse, "preprocess": _Preprocess, "augment": _Augment, "weights": Weights,
+    "compile": Compile, "fit": Fit, "data": Data, "loss": OutputLoss, "metrics": OutputMetric,
 }  # fmt: skip
 _SINGULAR = {"losses": "loss"}
 _PAGE_ALIASES = {

@@ -155,6 +155,18 @@ def test_files_of_weights_are_found_from_the_text_that_names_them(folder, monkey
         np.testing.assert_array_equal(outer.weights[name], inner.weights["a/kernel"])
 
 
+@pytest.mark.parametrize("output", ["a", "b"])
+def test_files_of_other_systems_load_into_a_net(folder, output):
+    import torch
+
+    torch.manual_seed(0)
+    net = torch.nn.ModuleDict({"a": torch.nn.Linear(6, 4), "b": torch.nn.Linear(4, 5)})
+    torch.save(net.state_dict(), folder / "w.pt")
+    outer = model_of(folder, f'input("x", [6])\nNet("base.proto", weights: "w.pt", output: "{output}", name: "n")\n')
+    for name in ("a", "b") if output == "b" else ("a",):
+        np.testing.assert_array_equal(outer.weights[f"n/{name}/kernel"], net[name].weight.detach().numpy().T)
+
+
 def test_uses_that_share_their_weights_load_them_once(folder):
     inner = model_of(folder, BASE)
     inner.save(folder / "trained.h5")

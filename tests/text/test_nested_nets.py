@@ -7,8 +7,11 @@ import pytest
 
 import prototorch as pt
 from prototorch.errors import TextError
+from prototorch.model.docs_pages import find_page
 from prototorch.model.load import model_from_text
+from prototorch.text.call_style import to_calls
 from prototorch.text.loader import load_document
+from prototorch.text.reader import parse
 from prototorch.text.writer import format_document
 
 BASE = """
@@ -223,6 +226,29 @@ def test_a_param_with_the_name_of_a_field(folder):
 def test_a_block_of_the_name_is_the_text_s_own():
     model = model_from_text('input("x", [6])\nblock Net(n) { Dense(n) }\nNet(3)\n')
     assert names(model) == ["Net_1/dense_1"]
+
+
+def test_the_call_form_of_a_net(folder):
+    source = 'input { name: "x"  shape: [6] }\nNet { source: "base.proto"  output: "a"  trainable: false  width: 3 }\n'
+    document = parse(source, trivia=True)
+    assert 'Net("base.proto", output: "a", trainable: false, width: 3)' in format_document(to_calls(document))
+
+
+def test_the_manual_has_a_page_of_nets():
+    page = str(find_page("Net"))
+    assert "shared_weights" in page
+    assert 'Net("lenet", weights: "fashion-mnist"' in page
+
+
+def test_params_are_set_through_nets_and_by_the_caller(folder):
+    text = 'param w: 2\ninput("x", [6])\nNet("base.proto", width: w + 1)\n'
+    assert model_of(folder, text).net.node("base/a").layer.units == 3
+    assert model_of(folder, text, w=8).net.node("base/a").layer.units == 9
+
+
+def test_a_layer_type_as_a_param_of_a_block_may_be_a_net(folder):
+    text = 'input("x", [6])\nblock around(body) { body { }  Dense(6) }\naround { body { Net("base.proto") } }\n'
+    assert "around_1/body_1/base/a" in names(model_of(folder, text))
 
 
 # ---------------------------------------------------------------------- limits, and files that are not trusted
