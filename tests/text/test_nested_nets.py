@@ -322,5 +322,5 @@ def test_a_net_that_is_used_often_is_read_once(folder, monkeypatch):
 def test_a_text_that_is_no_file_has_shipped_nets_alone():
     text = 'input("x", [1, 28, 28])\nNet("lenet")\n'
     assert names(model_from_text(text))[0] == "lenet/conv2d_1"
-    with pytest.raises(TextError, match="A text that is not a file cannot load one"):
+    with pytest.raises(TextError, match="A text that is not a file has nets of the package alone"):
         model_from_text('input("x", [6])\nNet("base.proto")\n')
