@@ -237,6 +237,9 @@ class _Expander(NetExpander):
         if scope.settings is not None:
             full = next((n for f in fields if f.name == "name" for n in string_values(f.value)), "")
             fields = scope.settings.apply(fields, full, statement.name_span)
+            if scope.settings.weights is not None:
+                keys = [key for f in fields if f.name == "weights" for key in string_values(f.value)]
+                self.name_resolver.weight_keys.update(dict.fromkeys([full], *keys))
         new_body = Body(fields, body.span)
         return Field(statement.name, new_body, statement.span, statement.name_span, statement.trivia, scope.chain)
 

@@ -27,6 +27,7 @@ class NameResolver:
     def __init__(self) -> None:
         self.defined: dict[str, Span | None] = {}  # where
         self.aliases: dict[str, str] = {}  # the name of a block's use, or an output's name of before -> the output
+        self.weight_keys: dict[str, str] = {}  # the name of a layer -> that of its shared weights, by a block's use
         self.alias_spans: dict[str, Span | None] = {}  # of names that blocks give what they read
         self.outer: dict[str, str] = {}  # the prefix of layers in the braces of a use -> that of where they stand
         self.weight_owners: set[str] = set()  # the names in front of the weights of layers
@@ -78,7 +79,7 @@ class NameResolver:
         scope = prefix
         while scope and scope + name not in self.weight_owners:
             scope = self._outer_prefix(scope)
-        return scope + name
+        return self.weight_keys.get(scope + name, scope + name)
 
     def resolve_strings(self, value: Value, prefix: str) -> Value:
         """A string, or each string of a list, resolved."""

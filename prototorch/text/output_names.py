@@ -42,6 +42,7 @@ __all__ = [
     "with_output_value",
 ]
 
+NO_NAME = "_"  # stands for the name of an output that nothing reads
 NO_OUTPUT = "Only outputs of the net's layers and blocks are named by '='."
 
 
@@ -81,26 +82,35 @@ def check_output_name(state: ExpansionState, output: Word, scope: Scope) -> Word
 
 
 def check_output_names(state: ExpansionState, outputs: Sequence[Word], scope: Scope) -> tuple[Word, ...]:
-    """The names that a statement gives its outputs, without those that are taken, which are reported."""
-    seen: dict[str, Word] = {}
+    """The names that a statement gives its outputs, `NO_NAME` in the place of those that are taken, which are
+    reported."""
+    words: list[Word] = []
     for word in outputs:
-        if word.text in seen:
+        is_new = word.text == NO_NAME
+        if any(word.text == other.text for other in words) and not is_new:
             state.report_skipped(f"The output name {word.text!r} is used twice.", word.span, scope)
-        elif check_output_name(state, word, scope) is not None:
-            seen[word.text] = word
-    return tuple(seen.values())
+        else:
+            is_new = is_new or check_output_name(state, word, scope) is not None
+        words.append(word if is_new else Word(NO_NAME, word.span))
+    return tuple(words)
 
 
 def add_top(state: ExpansionState, statement: Field, scope: Scope) -> Field:
     """``x = Layer { ... }`` as ``Layer { ...  top: "x" }``."""
     body: Body = statement.value
     first = statement.outputs[0]
+    if all(word.text == NO_NAME for word in statement.outputs):
+        return statement
     second = next((f for f in body.fields if f.name == "top"), None)
     if second is not None:
         at = f" (first at line {first.span.line})" if first.span is not None else ""
         state.report_skipped(f"{statement.name}.top is given twice{at}.", second.name_span, scope)
         return statement
-    names = tuple(Scalar(word.text, word.span) for word in statement.outputs)
+    unused = state.name_resolver.automatic_name
+    texts = (
+        unused("unused", scope.prefix)[len(scope.prefix) :] if w.text == NO_NAME else w.text for w in statement.outputs
+    )
+    names = tuple(Scalar(text, word.span) for text, word in zip(texts, statement.outputs, strict=True))
     top = Field("top", names[0] if len(names) == 1 else ListValue(names, first.span), first.span, first.span)
     return replace(statement, value=replace(body, statements=(*body.statements, top)))
 
@@ -122,6 +132,8 @@ def name_block_outputs(
     resolver = state.name_resolver
     for number, (word, name) in enumerate(zip(words, outputs, strict=False)):
         new = scope.prefix + word.text
+        if word.text == NO_NAME:
+            continue
         if name in outputs[:number] or not resolver.rename_output(fields, name, new, word.span):
             resolver.aliases[new] = name
         elif number == 0:
@@ -215,7 +227,8 @@ def _name_read_output(state: ExpansionState, word: Word, name: str, scope: Scope
 def forget_outputs(state: ExpansionState, words: Sequence[Word], scope: Scope) -> None:
     """The names of outputs that do not exist, after a mistake that is reported: who reads them is not to blame."""
     for word in words:
-        state.name_resolver.defined[scope.prefix + word.text] = word.span
+        if word.text != NO_NAME:
+            state.name_resolver.defined[scope.prefix + word.text] = word.span
 
 
 def with_output_value(statement: Field) -> Field:

@@ -278,3 +278,26 @@ def test_the_style_of_calls_keeps_the_meaning():
     styled = format_document(to_calls(parse(text, trivia=True)))
     assert load_text(styled) == load_text(text)
     assert "attend(a, b) -> (out, scores)" in styled
+
+
+def test_an_underscore_names_no_output():
+    block = "block f() { x = Dense(4)  y = Add(x, x)  output(y, x) }\n"
+    text = (
+        HEAD
+        + block
+        + "f(a) -> (_, p)\nf(b) -> (_, q)\nSplit([1, 3]) -> (_, r)\nSplit(b, [1, 3]) -> (_, s)\nAdd(r, s)\n"
+    )
+    lines = expanded(text)
+    assert 'Dense { name: "f_1/dense_1"  bottom: "a"  units: 4  top: "p" }' in lines
+    assert 'Split { name: "split_1"  sizes: [1, 3]  top: ["unused_1", "r"] }' in lines
+    assert 'Split { name: "split_2"  bottom: "b"  sizes: [1, 3]  top: ["unused_2", "s"] }' in lines
+    assert 'output: ["p", "q", "add_1", "f_1/y"]' in expanded(text + 'output(p, q, "add_1", "f_1")')
+
+
+def test_a_name_that_is_taken_leaves_the_others_in_their_places():
+    report = Report()
+    fields = load_text(HEAD + "x = Dense(a, 4)\nSplit([2, 2]) -> (x, y)\nReLU(y)", report=report).fields
+    assert [m.message for m in report.diagnostics] == ["The output name 'x' is used twice (first at line 3)."]
+    (split,) = [f for f in fields if f.name == "Split"]
+    (top,) = [g.value for g in split.value.fields if g.name == "top"]
+    assert [item.value for item in top.items] == ["unused_1", "y"]

@@ -236,6 +236,15 @@ def test_uses_of_one_name_of_weights_share_layer_by_layer(tmp_path):
     assert summary(pt.load_model(tmp_path / "m.h5")).trainable == summary(model).trainable
 
 
+def test_a_weight_of_a_layer_above_is_that_of_the_shared_name(tmp_path):
+    (tmp_path / "m.proto").write_text(
+        'input("tokens", [4], dtype: int32)\n'
+        'block f() { Embedding(10, 4, name: "tok")  Dense(10, kernel: transpose("tok/embeddings"), use_bias: false) }\n'
+        'a = f(tokens, weights: "t")\nb = f(tokens, weights: "t")\nAdd(a, b)\n'
+    )
+    assert summary(pt.load_model(tmp_path / "m.proto")).trainable == 40
+
+
 def test_the_own_name_of_weights_of_a_layer_stays():
     text = HEAD + 'block f() { Dense(4, weights: "own")  Dense(4) }\nf(weights: "t", name: "x")\nf(weights: "t")'
     assert [line.split('weights: "')[1].split('"')[0] for line in expanded(text)[1:]] == [
