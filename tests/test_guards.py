@@ -602,7 +602,7 @@ def test_a_text_whose_token_has_no_row():
     assert isinstance(pt.generate(model, "c", 1), str)
     model = model_from_text(GENERATED.replace("input_dim: 5", "input_dim: 4"))
     model.build()
-    with pytest.raises(DataError, match="next: .*index 4 is out of range: the valid ones are 0 to 3"):
+    with pytest.raises(DataError, match=r"next: .*index 4 is out of range: the valid ones are 0 to 3"):
         pt.generate(model, "c", 1)
 
 
