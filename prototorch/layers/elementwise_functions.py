@@ -127,6 +127,30 @@ class Erf(_Function):
     examples = [example("Erf { }", inputs=[s]) for s in _SHAPES]
 
 
+class Tan(_Function):
+    """The tangent of each element (keras.ops.tan)."""
+
+    symbolic_function = "tan"
+    function = staticmethod(ops.tan)
+    examples = [example("Tan { }", inputs=[s], range=(-1, 1)) for s in _SHAPES]
+
+
+class Log1p(_Function):
+    """log(1 + x), exact for small x, NaN below -1 (keras.ops.log1p)."""
+
+    symbolic_function = "log1p"
+    function = staticmethod(ops.log1p)
+    examples = [example("Log1p { }", inputs=[s], range=(-0.5, 3)) for s in _SHAPES]
+
+
+class Expm1(_Function):
+    """exp(x) - 1, exact for small x (keras.ops.expm1)."""
+
+    symbolic_function = "expm1"
+    function = staticmethod(ops.expm1)
+    examples = [example("Expm1 { }", inputs=[s]) for s in _SHAPES]
+
+
 class Clip(Layer):
     """Each element brought between two bounds (keras.ops.clip). Input and output [batch, ...]."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from prototorch import ops
@@ -122,6 +123,42 @@ class SoftShrink(ActivationLayer):
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         return ops.maximum(x - self.threshold, 0.0) + ops.minimum(x + self.threshold, 0.0)
+
+
+class Squareplus(ActivationLayer):
+    """(x + sqrt(x * x + b)) / 2: a ReLU with a smooth bend (Keras)."""
+
+    bounds = (0.0, inf)
+    b: float = field(default=4.0, min=0, doc="How wide the bend is; 0 for a ReLU.")
+    examples = [example("Squareplus { }", inputs=[(5,)]), example("Squareplus { b: 1 }", inputs=[(2, 3)])]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return (x + ops.sqrt(x * x + self.b)) * 0.5
+
+
+class SparsePlus(ActivationLayer):
+    """0 below -1, (x + 1)**2 / 4 up to 1, then x (Keras)."""
+
+    bounds = (0.0, inf)
+    examples = [example("SparsePlus { }", inputs=[(5,)])]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        half = (_bounded(x, -1.0, 1.0) + 1.0) * 0.5
+        return half * half + ops.maximum(x - 1.0, 0.0)
+
+
+class SparseSigmoid(ActivationLayer):
+    """0 below -1, (x + 1) / 2 up to 1, then 1 (Keras)."""
+
+    bounds = (0.0, 1.0)
+    examples = [example("SparseSigmoid { }", inputs=[(5,)])]
+
+    def call(self, ctx: Context, x: ArrayValue) -> Any:
+        return (_bounded(x, -1.0, 1.0) + 1.0) * 0.5
+
+
+def _bounded(x: ArrayValue, low: float, high: float) -> Any:
+    return ops.minimum(ops.maximum(x, low), high)
 
 
 class PReLU(ActivationLayer):

@@ -22,6 +22,7 @@ MODULES = {
     "keras_config": "keras_files.CONFIG",
     "keras": "keras_files.KERAS",
     "keras_h5": "keras_files.LEGACY",
+    "weights_h5": "keras_weight_files.FORMAT",
 }
 
 

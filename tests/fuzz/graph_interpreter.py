@@ -319,7 +319,7 @@ def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
     return op
 
 
-def _softmax(x: Any, *, axis: int) -> Any:
+def _softmax(x: Any, *, axis: int = -1) -> Any:
     powers = np.exp(x - x.max(axis, keepdims=True))
     return powers / powers.sum(axis, keepdims=True)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import prototorch as pt
 from tests.fuzz.harness import FuzzFormat
-from tests.fuzz.json_changes import changed
+from tests.fuzz.json_changes import changed, exchanged
 
 __all__ = ["FORMAT"]
 
@@ -38,7 +38,8 @@ def _definitions() -> list[Any]:
 
 
 def _generate(rng: random.Random) -> bytes:
-    return json.dumps(changed(rng.choice(_definitions()), rng, rng.choice((1, 1, 1, 2, 3)))).encode()
+    change = exchanged if rng.random() < 0.6 else changed
+    return json.dumps(change(rng.choice(_definitions()), rng, rng.choice((1, 1, 1, 2, 3)))).encode()
 
 
 def _load(path: Path) -> Any:

@@ -68,9 +68,9 @@ class NetOrders:
         return self._shapes.get(name)
 
     def has_channel_axis(self, axes: Iterable[int], name: str) -> bool:
-        """Whether the channels are among these axes of a map."""
-        rank = len(self._shapes[name])
-        return any(axis % rank == 1 for axis in axes)
+        """Whether the channels are among these axes of a map; of one with an open size, whether axis 1 is."""
+        rank = len(self._shapes.get(name, ()))
+        return any((axis % rank if rank else axis) == 1 for axis in axes)
 
     @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

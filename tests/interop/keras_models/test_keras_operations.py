@@ -56,6 +56,11 @@ FUNCTIONS = {
     "leaky_relu": lambda x: ops.leaky_relu(x) + ops.leaky_relu(x, 0.3),
     "gelu": lambda x: ops.gelu(x) - 2 * ops.gelu(x, approximate=False),
     "celu": lambda x: ops.celu(x, 0.7) + ops.celu(x),
+    "tangent": ops.tan,
+    "log1p and expm1": lambda x: ops.log1p(ops.abs(x)) + ops.expm1(0.01 * x),
+    "glu": lambda x: ops.glu(x, axis=1) if x.shape[1] % 2 == 0 else ops.glu(x),
+    "squareplus": lambda x: ops.squareplus(x) - ops.squareplus(x, 1),
+    "sparse_plus and sparse_sigmoid": lambda x: ops.sparse_plus(x) - ops.sparse_sigmoid(x),
     "shrinking": lambda x: ops.soft_shrink(x, 0.3) + ops.hard_shrink(x, 0.2) + ops.tanh_shrink(x),
     "hard_tanh and threshold": lambda x: ops.hard_tanh(2 * x) + ops.threshold(x, 0.1, 0.3),
 }

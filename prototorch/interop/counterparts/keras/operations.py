@@ -114,12 +114,18 @@ def _operate_tanh_shrink(site: KerasLayerImport) -> Values:
     return site.add(layers.Subtract(), [value, *site.add(layers.Tanh(), [value], value.order)], value.order)
 
 
-def _shrink(layer: type[Layer]) -> Callable[[KerasLayerImport], Values]:
-    def operate(site: KerasLayerImport) -> Values:
-        value = site.one()
-        return site.add(layer(threshold=call_argument(site, 1, "threshold", default=0.5)), [value], value.order)
-
-    return operate
+def _operate_gated_unit(site: KerasLayerImport) -> Values:
+    """The first half of an axis times the sigmoid of the second."""
+    value = site.one()
+    axis = value.axis(int(call_argument(site, 1, "axis", default=-1)))
+    size = value.shape[axis - 1]
+    if size is None or size % 2:
+        raise NotImportableError(f"it halves an axis of {size} elements")
+    bounds = ((0, size // 2), (size // 2, size))
+    first, second = (
+        site.add(layers.Slice(axes=[axis], starts=[low], stops=[high]), [value], value.order)[0] for low, high in bounds
+    )
+    return site.add(layers.Multiply(), [first, *site.add(layers.Sigmoid(), [second], value.order)], value.order)
 
 
 def _operate_round(site: KerasLayerImport) -> Values:
@@ -211,6 +217,9 @@ ROWS = CounterpartRows(
         _function(layers.Sign, "Sign"),
         _function(layers.Sin, "Sin"),
         _function(layers.Cos, "Cos"),
+        _function(layers.Tan, "Tan"),
+        _function(layers.Log1p, "Log1p"),
+        _function(layers.Expm1, "Expm1"),
         _function(layers.Erf, "Erf"),
         _function(layers.LogicalNot, "LogicalNot"),
         _binary(layers.Mod, "Mod"),
@@ -230,8 +239,7 @@ ROWS = CounterpartRows(
         only_read(["NotEqual"], _operate_not_equal),
         only_read(["FloorDivide"], _operate_floor_divide),
         only_read(["Threshold"], _operate_threshold),
-        only_read(["HardShrink"], _shrink(layers.HardShrink)),
-        only_read(["SoftShrink"], _shrink(layers.SoftShrink)),
+        only_read(["Glu"], _operate_gated_unit),
         only_read(["HardTanh"], _operate_hard_tanh),
         only_read(["TanhShrink"], _operate_tanh_shrink),
         only_read(["Rsqrt"], _operate_reciprocal_root),

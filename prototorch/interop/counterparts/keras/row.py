@@ -149,10 +149,8 @@ def row_of_name(kind: str) -> KerasRow | None:
 
 
 def class_of_name(kind: str) -> type[Layer] | None:
-    """Our class for a class of Keras: that of its row, else ours of the same name; None where there is none."""
-    if kind in _by_name():
-        return _by_name()[kind][1]
-    return Layer.members().get(kind)
+    """Our class for a class of Keras; None where there is none. A layer of ours without a row is none of Keras'."""
+    return _by_name().get(kind, (None, None))[1]
 
 
 @cache

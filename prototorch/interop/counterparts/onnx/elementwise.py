@@ -71,7 +71,7 @@ ROWS = CounterpartRows(
         op_pair("Round", "round", layers.Round),
         op_pair("Sin", "sin", layers.Sin),
         op_pair("Cos", "cos", layers.Cos),
-        op_pair("Tan", "tan", since=7),
+        op_pair("Tan", "tan", layers.Tan, since=7),
         op_pair("Asin", "asin", since=7),
         op_pair("Acos", "acos", since=7),
         op_pair("Atan", "atan", since=7),

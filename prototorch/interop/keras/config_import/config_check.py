@@ -38,9 +38,12 @@ __all__ = [
 ]
 
 _MODULES = re.compile(
-    r"(?:tensorflow\.)?(?:python\.)?(?:tf_keras|tf\.keras|keras)(?:\.src)?(?:\.(?:layers|models|engine|ops|legacy|initializers|regularizers|constraints)(?:\.\w+)*)?"
+    r"(?:tensorflow\.)?(?:python\.)?(?:tf_keras|tf\.keras|keras)(?:\.src)?"
+    r"(?:\.(?P<part>layers|models|engine|ops|legacy|initializers|regularizers|constraints)(?:\.\w+)*)?"
     r"|builtins"
 )
+#: where Keras has the objects that are arguments of layers
+_OBJECT_PARTS = ("initializers", "regularizers", "constraints")
 Shape = tuple[int | None, ...]
 _BOOLEANS = ("trainable", "sparse", "ragged", "unroll", "stateful", "optional", "synchronized")
 _INPUT_ARGUMENTS = {
@@ -50,7 +53,7 @@ _INPUT_ARGUMENTS = {
 _CALL_ARGUMENTS = {"training", "initial_state", "states", "constants", "sequence", "sequences", "inputs", "shape"}
 _DATA_FORMATS = (None, "channels_last", "channels_first", "default")
 _OBJECT_ENDINGS = ("_initializer", "_regularizer", "_constraint")
-_OBJECT_ARGUMENTS = {"seed", "input_axes", "output_axes", "dtype"}
+_RANDOM_ARGUMENTS = {"input_axes", "output_axes"}  # of those with a seed
 #: element types and policies by name
 _DTYPE = re.compile(r"u?int(?:8|16|32|64)|b?float(?:8|16|32|64)|bool|string")
 _POLICY_NAME = re.compile(rf"(?:{_DTYPE.pattern})|mixed_b?float16|(?:int8|int4|float8|gptq|awq)\w*_from_\w+")
@@ -72,6 +75,8 @@ def check_input(config: Mapping[str, Any], module: str) -> None:
         raise NotImportableError(f"is an input with the name {config['name']!r:.60}")
     for name in ("sparse", "ragged", "optional", "trainable"):
         _check_truth_value(name, config.get(name))
+    if config.get("ragged"):
+        raise NotImportableError("is an input of ragged tensors, which do not exist here")
     for name in ("dtype", "input_dtype"):
         _check_dtype(config.get(name))
     for name in ("batch_shape", "batch_input_shape"):
@@ -144,8 +149,9 @@ def is_dtype(value: Any) -> bool:
 
 
 def is_keras_module(name: str) -> bool:
-    """Whether the module that a config names for a class is one of Keras'."""
-    return _MODULES.fullmatch(name) is not None
+    """Whether the module that a config names for a layer or a model is one of Keras'."""
+    match = _MODULES.fullmatch(name)
+    return match is not None and match["part"] not in _OBJECT_PARTS
 
 
 def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
@@ -226,7 +232,7 @@ def _check_object(name: str, value: Any) -> None:
     is_unlocated = isinstance(value, dict) and value.get("module", "") is None
     if is_unlocated and value.get("class_name") in family.members():
         raise NotImportableError(f"{name}={value!s:.60} has no module")
-    is_of_keras = isinstance(value, dict) and is_keras_module(str(value.get("module")))
+    is_of_keras = isinstance(value, dict) and _MODULES.fullmatch(str(value.get("module"))) is not None
     if is_of_keras and value.get("class_name") not in _OTHER_INITIALIZERS:
         object_of(family, {**value, "config": {}})  # a class of Keras' own
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
@@ -237,9 +243,10 @@ def _check_object(name: str, value: Any) -> None:
     if isinstance(arguments, dict):
         _check_seed(arguments.get("seed"))
     cls = family.members().get(value["class_name"])
-    unknown = (
-        set(arguments) - {*cls.specs(), *_OBJECT_ARGUMENTS} if cls is not None and isinstance(arguments, dict) else ()
-    )
+    unknown = set(arguments or ()) if cls is not None and isinstance(arguments, dict | None) else set()
+    if unknown and cls is not None:
+        more_names = _RANDOM_ARGUMENTS if "seed" in cls.specs() else set()
+        unknown -= {*cls.specs(), "dtype", *more_names}
     if unknown:
         raise NotImportableError(f"{name}: {value['class_name']} of Keras has no argument {min(unknown)!r:.60}")
 

@@ -188,12 +188,14 @@ class _Reader:
             name = entry["name"]
             if not isinstance(name, str) or not isinstance(entry["inbound_nodes"], list):
                 self.fail(f"the layer {_display(name)} needs a text as its name and a list of inbound_nodes")
-            config = entry.get("config")
+            config = entry.get("config") if isinstance(entry.get("config"), dict) else {}
+            if config.get("name", name) != name:
+                self.fail(f"the layer {_display(name)} is called {_display(config['name'])} in its config")
             entries[name] = _Entry(
                 name,
                 _text(entry["class_name"]),
                 str(entry.get("module") or ""),
-                config if isinstance(config, dict) else {},
+                config,
                 entry["inbound_nodes"],
                 entry,
             )

@@ -52,6 +52,8 @@ def _spatial(site: KerasLayerImport) -> Values:
     order = site.spatial_order(rank)
     x = site.builder.in_order(value, order)
     fields = site.fields(cls)
+    if not isinstance(fields.get("padding", ""), str) and "Padding" not in cls.__name__:
+        raise NotImportableError(f"padding={fields['padding']!s:.60} is neither valid nor same")
     if "pool_size" in fields and _same_sizes(fields.get("strides"), fields["pool_size"]):
         del fields["strides"]  # the default
     if fields.get("padding") == "causal":
