@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("format", choices=MODULES)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after the case in which they end")
     parser.add_argument("--keep", type=Path, help="a folder for the files that fail")
     parser.add_argument("--show", action="store_true", help="print the messages of refusals")
     options = parser.parse_args()
@@ -37,7 +38,9 @@ def main() -> None:
             elif options.show and verdict.kind == "refused":
                 print(f"{number}: {verdict.text}", flush=True)
             path.unlink()
-    print(dict(kinds), f"{time.monotonic() - begin:.0f} s")
+            if time.monotonic() - begin > options.seconds:
+                break
+    print(f"{options.first} to {number}:", dict(kinds), f"{time.monotonic() - begin:.0f} s")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from prototorch.errors import PrototorchError
 __all__ = ["CORPUS", "FuzzFormat", "NoReferenceError", "RefusalError", "Verdict", "case", "corpus", "judge", "sample"]
 
 CORPUS = Path(__file__).with_name("corpus")
-MAX_SECONDS = 30  # for one file
+MAX_SECONDS = 30  # of the processor, for one file
 MAX_MESSAGE = 4000  # characters
 
 FAILURES = ("bare exception", "no place", "wrong acceptance", "other outputs", "slow")
@@ -148,10 +148,10 @@ def _time_limit() -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TimeoutError
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(MAX_SECONDS)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)

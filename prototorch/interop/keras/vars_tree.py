@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -77,7 +77,7 @@ def read_vars_tree(layout: HDF5Layout, config_layers: Sequence[ConfigLayer] | No
         owners[layer][part] = [numbers[k] for k in range(len(numbers))]
     configs = _keys_of_config(config_layers) if config_layers else {}
     if names and not configs:
-        _check_keys(layout.path, owners, names, {path.strip("/") for path in layout.attributes})
+        _check_keys(layout.path, owners, names)
     order = {key: number for number, key in enumerate(configs)}
     layers: list[StoredLayer] = []
     arrays: dict[str, StoredArray] = {}
@@ -134,20 +134,13 @@ def _split_parts(group: str) -> tuple[str, str]:
     return "/".join(parts), prefix if prefix in _part_order() else prefix.split("/")[0] + "/"
 
 
-def _check_keys(where: str, keys: Iterable[str], names: Mapping[str, str], groups: Set[str]) -> None:
-    """Raise ModelFileError for a layer's group in a list of layers that Keras would not read: its class is none, or the
-    number in it is one too high."""
+def _check_keys(where: str, keys: Iterable[str], names: Mapping[str, str]) -> None:
+    """Raise ModelFileError for a layer's group in a list of layers that Keras would not read: its class is none."""
     for key in keys:
         container, _, last = key.rpartition("/")
-        if container.rpartition("/")[2] not in CONTAINERS:
-            continue
-        match = re.fullmatch(r"(.*?)(?:_([1-9][0-9]{0,8}))?", last)
-        word, number = (match[1], int(match[2] or 0)) if match else (last, 0)
-        before = f"{container}/{word}_{number - 1}" if number > 1 else f"{container}/{word}"
-        if not class_of_key(last) and class_of_key(names.get(key, "")):
+        is_in_list = container.rpartition("/")[2] in CONTAINERS
+        if is_in_list and not class_of_key(last) and class_of_key(names.get(key, "")):
             raise ModelFileError(f"{where}: the weights of {names[key]!r:.80} are in {key[:80]}, of no class of Keras")
-        if class_of_key(last) and number and before not in groups:
-            raise ModelFileError(f"{where}: there is a layer {key[:80]}, but no {before[:80]}")
 
 
 def _layer_name(key: str, names: Mapping[str, str]) -> str:

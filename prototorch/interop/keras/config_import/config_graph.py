@@ -191,14 +191,8 @@ class _Reader:
             config = entry.get("config") if isinstance(entry.get("config"), dict) else {}
             if config.get("name", name) != name:
                 self.fail(f"the layer {_display(name)} is called {_display(config['name'])} in its config")
-            entries[name] = _Entry(
-                name,
-                _text(entry["class_name"]),
-                str(entry.get("module") or ""),
-                config,
-                entry["inbound_nodes"],
-                entry,
-            )
+            kind, module = _text(entry["class_name"]), str(entry.get("module") or "")
+            entries[name] = _Entry(name, kind, module, config, entry["inbound_nodes"], entry)
         is_old = not any(isinstance(node, dict) for entry in entries.values() for node in entry.nodes)
         if is_old:
             _number_calls_of_models(entries, inner["output_layers"])
