@@ -86,7 +86,8 @@ def format_call_value(value: Value) -> str:
 def _is_value(root: Any) -> bool:
     """Whether an expression alone would be a word, a number or a list of values in a call."""
     if isinstance(root, ex.UnaryExpression) and root.operator == "-":
-        return isinstance(root.operand, ex.Name | ex.Literal)
+        operand = root.operand
+        return isinstance(operand, ex.Literal) or (isinstance(operand, ex.Name) and operand.name in ("inf", "nan"))
     return isinstance(root, _NOT_BARE)
 
 

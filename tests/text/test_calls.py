@@ -227,3 +227,9 @@ def test_fmt_writes_calls(tmp_path):
     result = CliRunner().invoke(group, ["fmt", "--style", "call", str(path)])
     assert result.exit_code == 0, result.output
     assert path.read_text() == '# a net\ninput("x", [6])\nDense(3, use_bias: false)  # the head\n'
+
+
+def test_a_negated_value_stands_bare_in_a_call():
+    for text in ("Dense(-n)\n", "Dense(-inf)\n", "Dense(-1)\n", "f(ClipValue(-clip, clip))\n"):
+        assert format_document(parse(text)) == text
+        assert parse(format_document(parse(text))) == parse(text)
