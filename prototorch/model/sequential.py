@@ -35,8 +35,9 @@ class SequentialModel(Model):
     """A model of layers in a row (Keras): ``Sequential([pt.Input((4,)), pt.layers.Dense(2)])``, or layer by layer by
     `add`.
 
-    The shape of the input is that of an `Input` in front, the first layer's ``input_shape`` (``input_dim``), or that of
-    the first data. preprocess, augment: see `Model`. Raises UsageError for what is no layer.
+    A model of one input and one output may stand in the place of a layer, with its weights. The shape of the input is
+    that of an `Input` in front, of a model in front, the first layer's ``input_shape`` (``input_dim``), or that of the
+    first data. preprocess, augment: see `Model`. Raises UsageError for what is no layer.
     """
 
     @explain_arguments({"trainable": neutral(True, hint="set model.trainable = False afterwards")})
@@ -54,7 +55,7 @@ class SequentialModel(Model):
                 "with the Input first"
             )
         self._input: SymbolicTensor | None = None
-        self._rows: list[Layer] = []
+        self._rows: list[Layer | Model] = []
         self._options: dict[str, Any] = {"name": name, "preprocess": preprocess, "augment": augment}
         self._compile_options: dict[str, Any] | None = None
         for index, item in enumerate(layers):
@@ -66,7 +67,7 @@ class SequentialModel(Model):
         self._append(layer, "add")
         self._rebuild()
 
-    def pop(self) -> Layer:
+    def pop(self) -> Layer | Model:
         """Take the last layer away, and give it. Raises UsageError where there is none."""
         if not self._rows:
             raise UsageError("pop: the model has no layers")
@@ -80,6 +81,9 @@ class SequentialModel(Model):
                 raise UsageError(f"Sequential: {what} is an Input, which must be the first item, and the only one")
             self._input = item
             return
+        if isinstance(item, Model):
+            self._append_model(item, what)
+            return
         if not isinstance(item, Layer):
             is_module = any(base.__name__ == "Module" for base in type(item).__mro__)
             hint = "; modules go into pt.nn.Sequential, here are the layers of pt.layers" if is_module else ""
@@ -87,6 +91,19 @@ class SequentialModel(Model):
         if self._input is None and not self._rows and item.stated_input_shape is not None:
             self._input = Input(item.stated_input_shape)
         self._rows.append(item)
+
+    def _append_model(self, model: Model, what: str) -> None:
+        """Put a model at the end, whose layers become layers of this one with their weights."""
+        counts = len(model.inputs), len(model.outputs)
+        if counts != (1, 1):
+            raise UsageError(
+                f"Sequential: {what} is the model {model.name!r} of {counts[0]} inputs and {counts[1]} outputs, and "
+                "each item has one of both: call it with symbols, model(a, b), and make a pt.Model of them"
+            )
+        if self._input is None and not self._rows:
+            (node,) = model.net.inputs
+            self._input = Input(node.shape, node.name, node.dtype)
+        self._rows.append(model)
 
     def adopt_net(self) -> None:
         """Take the layers, and the input, of the net that the model has been given."""

@@ -59,3 +59,30 @@ def test_layers_are_taken_away_and_weights_stay():
 def test_mistakes(do, message):
     with pytest.raises(UsageError, match=message):
         do()
+
+
+def test_a_model_may_stand_in_the_place_of_a_layer():
+    base = pt.Sequential([pt.Input((4,)), pt.layers.Dense(3, name="a"), pt.layers.Dense(2, name="b")])
+    base.trainable = False
+    whole = pt.Sequential([base, pt.layers.Dense(1, name="head")])
+    second = pt.Sequential([pt.Input((4,)), base])
+    second.add(pt.layers.Dense(1, name="head"))
+    x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    start = {name: np.array(array) for name, array in base.weights.items()}
+    whole.compile("adam", "mse")
+    whole.fit(x, x[:, :1], epochs=2, verbose=0)
+    for name, array in start.items():
+        np.testing.assert_array_equal(whole.weights[name], array)
+        assert second.weights[name] is base.weights[name] or np.array_equal(second.weights[name], array)
+    hidden = base.predict(x)
+    np.testing.assert_allclose(
+        whole.predict(x), hidden @ whole.weights["head/kernel"] + whole.weights["head/bias"], rtol=1e-5, atol=1e-6
+    )
+    assert whole.pop().name == "head"
+
+
+def test_a_model_of_several_inputs_is_no_item():
+    a, b = pt.Input((2,), name="a"), pt.Input((2,), name="b")
+    pair = pt.Model([a, b], pt.layers.Add()(a, b), name="pair")
+    with pytest.raises(UsageError, match=r"the model 'pair' of 2 inputs and 1 outputs, and each item has one of both"):
+        pt.Sequential([pair])

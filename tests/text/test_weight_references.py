@@ -91,15 +91,16 @@ def torch_logits(weights, tokens):
 
     x = weights["tok/embeddings"][tokens] + weights["position_embedding_1/position_embeddings"]
     for i in (1, 2):
-        attention = f"layer_{i}/multi_head_attention_1"
-        y = norm(x, f"layer_{i}/layer_normalization_1")
+        mixing, dense = (f"layer_{i}/residual_{part}/body_1" for part in (1, 2))
+        attention = f"{mixing}/multi_head_attention_1"
+        y = norm(x, f"{mixing}/layer_normalization_1")
         query, key, value = (head(y, f"{attention}/{part}") for part in ("query", "key", "value"))
         y = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         out = f"{attention}/attention_output"
         x = x + torch.einsum("bhtk,hkd->btd", y, weights[f"{out}/kernel"]) + weights[f"{out}/bias"]
-        y = norm(x, f"layer_{i}/layer_normalization_2")
-        y = functional.gelu(y @ weights[f"layer_{i}/dense_1/kernel"] + weights[f"layer_{i}/dense_1/bias"])
-        x = x + y @ weights[f"layer_{i}/dense_2/kernel"] + weights[f"layer_{i}/dense_2/bias"]
+        y = norm(x, f"{dense}/layer_normalization_1")
+        y = functional.gelu(y @ weights[f"{dense}/dense_1/kernel"] + weights[f"{dense}/dense_1/bias"])
+        x = x + y @ weights[f"{dense}/dense_2/kernel"] + weights[f"{dense}/dense_2/bias"]
     return norm(x, "layer_normalization_1") @ weights["tok/embeddings"].T
 
 
