@@ -10,6 +10,7 @@ import stat
 from pathlib import PurePosixPath
 
 from prototorch.base.package_files import package_folder
+from prototorch.errors import did_you_mean
 from prototorch.text import limits
 
 SHIPPED = "\0prototorch"  # the first part of the path of a file of the package; no other path has a NUL
@@ -96,7 +97,7 @@ class IncludeFiles:
             root, below = self._root_and_path(parts)
             link = error.errno is not None and os.path.islink(os.path.join(root, *below))
             why = "it is a symbolic link" if link else (error.strerror or "it cannot be opened")
-            raise IncludeError(f"{refusal}: {why}.") from None
+            raise IncludeError(f"{refusal}: {why}.{self._suggest_shipped(parts)}") from None
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
             raise IncludeError(f"{refusal}: it is not a file.")
@@ -127,6 +128,14 @@ class IncludeFiles:
         if parts[0] == SHIPPED:
             return str(package_folder("models")), parts[1:]
         return self.root or ".", parts
+
+    @staticmethod
+    def _suggest_shipped(parts: tuple[str, ...]) -> str:
+        """The hint for a file that the package does not have."""
+        if parts[0] != SHIPPED:
+            return ""
+        names = sorted(f"prototorch/blocks/{path.name}" for path in (package_folder("models") / "blocks").iterdir())
+        return did_you_mean(describe_file(parts), names) or f" There are {', '.join(names)}."
 
 
 def describe_file(parts: tuple[str, ...]) -> str:

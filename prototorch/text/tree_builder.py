@@ -92,12 +92,20 @@ class TreeBuilder(ExpressionBuilder):
         return replace(new, span=join_spans(output, new), outputs=words) if new.name else new
 
     def with_label(self, parts: list[Any]) -> Field:
-        name, label = parts[0], to_string_value(parts[1])
-        last = parts[2] if len(parts) == 3 else label
-        value = parts[2] if len(parts) == 3 else Body((), label.span)
+        """``x = Dense "name" { ... } -> (a, b)``: all but the name and the string may be left out."""
+        names = [part for part in parts[:3] if type(part) is Token and part.type == "NAME"]
+        name, text, *rest = parts[2:] if len(names) == 2 else parts
+        label = to_string_value(text)
+        value = rest.pop(0) if rest and type(rest[0]) is Body else Body((), label.span)
         name.ctx.has_calls = True
-        statement = self.field([name, value])
-        return replace(statement, span=join_spans(name, last), label=label) if statement.name else statement
+        new = self.field([name, value, *rest])
+        words = (Word(names[0].value, names[0].span),) if len(names) == 2 else ()
+        if words and rest:
+            name.ctx.report.add("Outputs are named by '=' or by '->', not by both.", names[0].span)
+        if not new.name:
+            return new
+        last = rest[0][-1] if rest else value
+        return replace(new, span=join_spans(parts[0], last), label=label, outputs=words or new.outputs)
 
     def param(self, parts: list[Any]) -> Param:
         keyword, name, value = parts[0], parts[1], to_string_value(parts[2])

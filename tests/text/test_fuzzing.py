@@ -52,6 +52,7 @@ PIECES = [
     "repeat (a, b) in [[1, 2]] ", "repeat a, b in ", "[1:]", "Dense \"d\" ", 'input "image" { shape: [3] }',
     "enumerate(", "residual { ", "residual { Dense(4) }", "x = input ", 'input "q" ', "output(x) ", " -> (a, b) ",
     "block f(body) { body } ", "f { ReLU } ", "body ", "f(residual)", "norm: ReLU", "trainable: false ",
+    'x = Dense "d" ', ' "d" -> (a, b)', 'include a from "prototorch/blocks/unet.proto"\n',
     "(image)", "9" * 30, "x" * 1100, 'bottom: "', "weights", "$range(3)", "input { }", "compile { }",
 ]  # fmt: skip
 
