@@ -269,3 +269,8 @@ def test_a_name_written_with_dollar_keeps_it():
     assert format_document(parse("repeat $n { }\nif $n { }")) == "repeat $n { }\nif $n { }\n"
     (repeat,) = parse("repeat n { }").statements
     assert isinstance(repeat.count, Expression)
+
+
+def test_a_negative_value_stands_bare_in_a_call():
+    for text in ("D(-clip, a: -inf, b: -3, c: -clip + 1)\n", "D([-clip, -1])\n"):
+        assert format_document(parse(text)) == text
