@@ -240,7 +240,7 @@ def _value_bodies(value: Value) -> list[Body]:
 
 def _format_if_fits(s: Any, indent: int) -> str | None:
     """A statement's one line, where it may have one."""
-    if isinstance(s, BlockDef) and s.body.statements:
+    if isinstance(s, BlockDef) and s.body.statements and (s.body.span is None or not _is_on_one_line(s.body)):
         return None
     if not indent and _is_section_without_text(s) and len(s.value.statements) > 1:
         return None

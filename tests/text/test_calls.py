@@ -104,7 +104,7 @@ def test_lenet_in_calls_trains_with_the_same_numbers(tmp_path):
 def test_shipped_models_in_calls(path):
     text = read_file(path)
     document = parse(text, str(path), trivia=True)
-    calls = to_calls(document)
+    calls = to_calls(document, str(path.parent))
     written = format_document(calls)
     assert parse(written, trivia=True) == calls
     assert format_document(parse(written, trivia=True)) == written

@@ -65,9 +65,7 @@ input { name: "image"  shape: [1, 28, 28] }
 Conv2D { filters: 20  kernel_size: 5  activation: relu }
 # before flatten
 Flatten { }
-block b(x, y: 1) {
-  Dense { units: $(x * (y + 1)) }
-}
+block b(x, y: 1) { Dense { units: $(x * (y + 1)) } }
 if $(n == 3) {
   A { }
 } else if $n {
@@ -220,7 +218,7 @@ def test_examples_of_the_manual_are_in_the_canonical_layout():
 @pytest.mark.parametrize("path", MODELS, ids=lambda p: p.stem)
 def test_any_line_breaks_and_comments_keep_the_meaning_and_every_comment(path: Path):
     """The tokens of a model with line ends and comments at random between them."""
-    tokens = re.findall(r'"[^"\n]*"|[$][(]|[$]?\w[\w.-]*|//|\*\*|==|\S', re.sub("#.*", "", read_file(path)))
+    tokens = re.findall(r'"[^"\n]*"|[$][(]|[$]?\w[\w.-]*|//|\*\*|==|->|\S', re.sub("#.*", "", read_file(path)))
     rng = random.Random(path.stem)
     texts = [
         f"{t}{rng.choice((' ', ' ', chr(10), chr(10) * 3, f' # note {n}' + chr(10)))}" for n, t in enumerate(tokens)

@@ -17,7 +17,7 @@ for filters in [64, 128, 256, 512]:
     skips.append(x)
     x = layers.MaxPooling2D(2)(x)
 x = double_conv(x, 1024)
-for filters, skip in zip([512, 256, 128, 64], reversed(skips)):
+for filters, skip in zip([512, 256, 128, 64], reversed(skips)):  # noqa: B905
     x = layers.Conv2DTranspose(filters, 2, strides=2)(x)
     x = layers.Concatenate()([x, skip])
     x = double_conv(x, filters)

@@ -14,6 +14,7 @@ from prototorch.errors import FileError, PrototorchError, UsageError
 from prototorch.graph.text_upgrade import upgrade_document
 from prototorch.model.load import check_text_file
 from prototorch.text import limits
+from prototorch.text.brace_style import to_braces
 from prototorch.text.call_style import to_calls
 from prototorch.text.diagnostics import Report
 from prototorch.text.dialects import find_dialect
@@ -21,6 +22,7 @@ from prototorch.text.reader import decode_utf8, parse, read_file
 from prototorch.text.writer import format_document
 
 STDIN = "-"
+_STYLES = {"call": to_calls, "brace": to_braces}
 
 
 def run(files: tuple[str, ...], check: bool, upgrade: bool, stdout: bool, style: str) -> int:
@@ -44,8 +46,8 @@ def _format_file(file: str, check: bool, upgrade: bool, stdout: bool, style: str
         if is_protobuf:
             raise UsageError(f"{file}: is a text of Caffe, whose meaning has not changed; --upgrade is for model texts")
         document = upgrade_document(document)
-    if style == "call" and not is_protobuf:  # a text of Caffe has no calls
-        document = to_calls(document)
+    if style in _STYLES and not is_protobuf:  # a text of Caffe has no calls
+        document = _STYLES[style](document, None if file == STDIN else os.path.dirname(file) or ".")
     new = format_document(document)
     if (
         parse(new, is_protobuf=is_protobuf) != document

@@ -19,9 +19,11 @@ from prototorch.cli.deferred import deferred_command
 @click.option("--stdout", is_flag=True, help="Print the text and leave the file as it is.")
 @click.option(
     "--style",
-    type=click.Choice(["keep", "call"]),
-    default="keep",
-    help="call: layers and other blocks of plain fields become calls, where these are shorter and fit in 100 columns.",
+    type=click.Choice(["call", "brace", "keep"]),
+    default="call",
+    show_default=True,
+    help="call: layers and other blocks of plain fields become calls, where these are shorter and fit in 100 columns. "
+    "brace: every call becomes a body in braces. keep: each stays as it is.",
 )
 def command() -> None:
     """Bring model texts into the canonical layout; comments and single empty lines stay. FILE may be - for standard
@@ -31,5 +33,5 @@ def command() -> None:
     Examples:
       prototorch fmt models/lenet.proto
       prototorch fmt --check models/*.proto
-      prototorch fmt --style call --stdout models/lenet.proto
+      prototorch fmt --style brace --stdout models/lenet.proto
     """
