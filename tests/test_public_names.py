@@ -24,16 +24,17 @@ NAMES = {
     "layers": """
         Abs Activation ActivityRegularization AdaptiveAveragePooling2D Add AddLoss AdditiveAttention
         AlphaDropout ArgMax ArgMin Attention Average AveragePooling1D AveragePooling2D AveragePooling3D
-        BatchNormalization Bias Bidirectional Binarize BroadcastTo CELU Cast Ceil CenterCrop ClassAccuracy
-        ClassToken Clip ColorChannels Concatenate ContrastivePairLoss Conv1D Conv1DTranspose Conv2D
-        Conv2DTranspose Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D Copies Cos CropLike Cropping1D
-        Cropping2D Cropping3D CumSum Dense DepthToSpace DepthwiseConv1D DepthwiseConv2D Divide Dot Dropout ELU
-        Embedding Equal Erf EuclideanLoss Expm1 Exponential Flatten Floor FullLike GELU GRU GRUCell
-        GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D
-        GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D Greater GreaterEqual GroupNormalization
-        GroupQueryAttention HardShrink HardSigmoid HardSwish HingeLoss InfogainLoss Interpolate LRN LSTM
-        LSTMCell LSTMUnit Layer LayerNormalization LeakyReLU Less LessEqual Linear Log Log1p LogSigmoid
-        LogSoftmax LogSumExp LogicalAnd LogicalNot LogicalOr LogicalXor Masking MatMul MaxPooling1D MaxPooling2D
+        BatchNormalization Bias Bidirectional Binarize BroadcastTo CELU Cast CategoryEncoding Ceil
+        CenterCrop ClassAccuracy ClassToken Clip ColorChannels Concatenate ContrastivePairLoss Conv1D
+        Conv1DTranspose Conv2D Conv2DTranspose Conv3D Conv3DTranspose ConvLSTM1D ConvLSTM2D ConvLSTM3D
+        Copies Cos CropLike Cropping1D Cropping2D Cropping3D CumSum Dense DepthToSpace DepthwiseConv1D
+        DepthwiseConv2D Discretization Divide Dot Dropout ELU Embedding Equal Erf EuclideanLoss Expm1
+        Exponential Flatten Floor FullLike GELU GRU GRUCell GaussianDropout GaussianNoise
+        GlobalAveragePooling1D GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D
+        GlobalMaxPooling2D GlobalMaxPooling3D Greater GreaterEqual GroupNormalization GroupQueryAttention
+        HardShrink HardSigmoid HardSwish HingeLoss InfogainLoss IntegerLookup Interpolate LRN LSTM LSTMCell
+        LSTMUnit Layer LayerNormalization LeakyReLU Less LessEqual Linear Log Log1p LogSigmoid LogSoftmax
+        LogSumExp LogicalAnd LogicalNot LogicalOr LogicalXor Masking MatMul MaxPooling1D MaxPooling2D
         MaxPooling3D Maximum MeanVarianceNormalization Minimum Mish Mod MultiHeadAttention
         MultinomialLogisticLoss Multiply Negative Noise NormalKLDivergence Normalization PReLU Pad Parameter
         Permute PositionEmbedding Power RMSNormalization RNN RandomBrightness RandomContrast RandomCrop
@@ -42,10 +43,10 @@ NAMES = {
         Sampling Scale SeparableConv1D SeparableConv2D SiLU Sigmoid SigmoidCrossentropyLoss Sign SimpleRNN
         SimpleRNNCell Sin SinePositionEncoding Slice SoftShrink Softmax SoftmaxCrossentropyLoss Softplus
         Softsign SpaceToDepth SparsePlus SparseSigmoid SpatialDropout1D SpatialDropout2D SpatialDropout3D
-        SpatialPyramidPooling2D Split Sqrt Square Squareplus StackedRNNCells StochasticDepth StochasticPooling2D
-        StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis TakeSamples Tan Tanh TextVectorization
-        ThresholdedReLU Tile TimeDistributed TokenizerFile TopK Unfold UpSampling1D UpSampling2D UpSampling3D
-        Variable Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
+        SpatialPyramidPooling2D Split Sqrt Square Squareplus StackedRNNCells StochasticDepth
+        StochasticPooling2D StopGradient StreamLSTM StreamRNN Subtract Take TakeAlongAxis TakeSamples Tan
+        Tanh TextVectorization ThresholdedReLU Tile TimeDistributed TokenizerFile TopK Unfold UpSampling1D
+        UpSampling2D UpSampling3D Variable Where ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """,
     "losses": """
         BinaryCrossentropy CategoricalCrossentropy CategoricalHinge ContrastiveLoss CosineSimilarity FunctionLoss Hinge

@@ -1,7 +1,7 @@
-"""Large CSV files of numbers by Arrow's reader, where the package pyarrow is installed: a column at a time, in blocks.
+"""Large CSV files of numbers by Arrow's reader, where the package pyarrow is installed: in blocks of whole lines.
 
-Measured with 1,000,000 rows of 11 columns: benchmarks/results/cpu-2026-11-24-tables.md. What it does not read the reader
-of `csv_reader` reads, or refuses with the line.
+Measured with 1,000,000 rows of 11 columns: benchmarks/results/cpu-2026-11-24-tables.md. What it does not read, the
+reader of `csv_reader` reads, or refuses with the line.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from prototorch.engine.backends.host_memory import check_free
 from prototorch.errors import DataError, ModelError, ModelWarning, ShapeError, UsageError, warn_user
 from prototorch.graph.trace import record_layer
 from prototorch.initializers.base import Initializer, compute_fans
+from prototorch.layers.adapted_layer import refuse_unadapted
 from prototorch.layers.base import Layer
 from prototorch.layers.weight_source import WeightSource, weight_source
 from prototorch.ops.core import use_interpreter
@@ -312,6 +313,7 @@ def run_layer(
 
 def apply_layer(layer: Layer, inputs: tuple[Any, ...]) -> Any:
     """A layer called on tensors runs at once. Raises UsageError for tensors and other values at the same time."""
+    refuse_unadapted((layer,))
     if not all(isinstance(i, Tensor) for i in inputs):
         raise UsageError(f"{type(layer).__name__} is called on tensors and other values at the same time")
     return run_layer(layer, inputs)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from prototorch import ops
+from prototorch.errors import UsageError
+from prototorch.layers.adapted_layer import AdaptedLayer
 from prototorch.layers.channels import ChannelAxisLayer, channel_axis_field
 from prototorch.layers.context import ArrayValue, Context
 from prototorch.schema import example, field
@@ -69,8 +71,8 @@ class Rescaling(ChannelAxisLayer):
         return y if self.offset == (0.0,) else y + broadcast_along_axis(ctx, y, self.offset, axis, "offset")
 
 
-class Normalization(ChannelAxisLayer):
-    """``(x - mean) / sqrt(variance)`` with constants (Keras).
+class Normalization(ChannelAxisLayer, AdaptedLayer):
+    """``(x - mean) / sqrt(variance)`` with constants (Keras), which are learned from data where they are left out.
 
     Input and output [batch, ...]; integers become float32. Lists are along the channels by default, the last axis of
     tables and sequences, and that behind the batch of images and volumes. A standard deviation below 1e-7 counts as
@@ -78,8 +80,13 @@ class Normalization(ChannelAxisLayer):
     """
 
     positional = ()
-    mean: list[float] = field(doc="The mean, one for all or one per position along the axis.")
-    variance: list[float] = field(min=0, doc="The variance, one for all or one per position along the axis.")
+    learned_fields = ("mean", "variance")
+    mean: list[float] | None = field(
+        default=None, doc="The mean, one for all or one per position along the axis; none: that of the training data."
+    )
+    variance: list[float] | None = field(
+        default=None, min=0, doc="The variance, one for all or one per position along the axis; none: it is learned."
+    )
     axis: int | None = channel_axis_field("The axis of the lists")
     invert: bool = field(default=False, doc="Whether the inverse is applied: x * sqrt(variance) + mean.")
     mask_policy = "keep"
@@ -89,13 +96,46 @@ class Normalization(ChannelAxisLayer):
         example("Normalization { mean: [1, 2]  variance: 4  invert: true }", inputs=[(2, 2, 1)]),
     ]
 
+    def check(self) -> None:
+        """Both constants are there, or both are learned."""
+        super().check()
+        if (self.mean is None) != (self.variance is None):
+            self.refuse("write mean and variance, or none of them, so that both are learned", "mean")
+
+    def summarize(self, batch: np.ndarray, summary: Any) -> Any:
+        axis = self.channel_axis(batch.ndim) if batch.ndim > 1 else 0
+        axis = axis + batch.ndim if axis < 0 else axis
+        values = batch.astype(np.float64)
+        over = tuple(i for i in range(batch.ndim) if i != axis) if batch.ndim > 1 else None
+        count = values.size // (values.shape[axis] if batch.ndim > 1 else 1)
+        mean, variance = np.atleast_1d(values.mean(over)), np.atleast_1d(values.var(over))
+        if summary is None:
+            return count, mean, variance
+        before, mean_before, variance_before = summary
+        if mean.shape != mean_before.shape:
+            raise UsageError(f"Normalization.adapt: batches of {len(mean_before)} and of {len(mean)} positions")
+        share = count / (before + count)
+        total = mean_before * (1 - share) + mean * share
+        pooled_variance = (variance_before + (mean_before - total) ** 2) * (1 - share) + (
+            variance + (mean - total) ** 2
+        ) * share
+        return before + count, total, pooled_variance
+
+    def set_from_summary(self, summary: Any) -> None:
+        self.set_field("mean", tuple(map(float, summary[1])))
+        self.set_field("variance", tuple(map(float, summary[2])))
+
     def output_bounds(self, low: float, high: float) -> tuple[float, float]:
+        if self.mean is None or self.variance is None:
+            return float("-inf"), float("inf")
         mean, deviation = np.asarray(self.mean), np.maximum(np.sqrt(self.variance), 1e-7)
         scale, offset = (deviation, mean) if self.invert else (1 / deviation, -mean / deviation)
         return _affine_bounds(low, high, scale, offset)
 
     def call(self, ctx: Context, x: ArrayValue) -> Any:
         x = as_float(x)
+        if self.mean is None or self.variance is None:
+            return x  # for its shape alone: what runs refuses a layer that is not adapted
         stated = self.channel_axis(x.ndim)
         axis = stated + x.ndim if stated < 0 else stated
         if not 1 <= axis < x.ndim:

@@ -26,6 +26,7 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import SymbolicTensor, net_symbols
 from prototorch.graph.trace import trace
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.layers.adapted_layer import has_unadapted, refuse_unadapted
 from prototorch.layers.base import Layer
 from prototorch.layers.layer_output import set_layer_model
 from prototorch.model import loading
@@ -582,6 +583,8 @@ class Model:
             )
             self.fit_block = record_class_names(self.fit_block, columns)
             self.table_columns = self.table_columns.updated(columns.dataset.table_columns)
+            if has_unadapted((*self.net.preprocess, *(node.layer for node in self.net.nodes))):
+                train.adapt_layers(self.net, columns)
             training = columns.batches(block.batch_size, training=True, shuffle=block.shuffle)
             self._build(training.input_specs)
             self.input_ranges.begin_training(training.dataset)
@@ -993,6 +996,7 @@ class Model:
         express; SnapshotError where a file cannot be written. An older file is then as it was.
         """
         check_path(path, "model.onnx")
+        refuse_unadapted((*self.net.preprocess, *(node.layer for node in self.net.nodes)))
         if shapes and self._weight_specs is None and any(self.net.unknown_sizes()):
             self.build(**shapes)
         model = ModelToWrite(

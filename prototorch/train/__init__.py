@@ -10,6 +10,7 @@ from prototorch.base.public_names import PublicNames
 _NAMES = PublicNames(
     __name__,
     {
+        "adaptation": "adapt_layers",
         "builtin_callbacks": "History",
         "evaluation": "warn_of_nan_outputs",
         "evaluation_result": "EvaluationResult",

@@ -18,6 +18,7 @@ from prototorch.graph.plan import Plan, make_plan
 from prototorch.graph.probe import probe_specs, trace_net
 from prototorch.graph.trace import InputPreprocessing, trace
 from prototorch.graph.weight_spec import WeightSpec
+from prototorch.layers.adapted_layer import AdaptedLayer, refuse_unadapted
 from prototorch.runtime.executor import make_executor
 from prototorch.runtime.variables import SLOT_PREFIX, Variables, total_bytes
 from prototorch.spec import Spec
@@ -91,6 +92,8 @@ class PlanCache:
         self._can_pad: dict[Any, bool] = {}
         self._output_specs: dict[Any, dict[str, Spec]] = {}
         self.train_revision = 0  # counts the changes of what a training step is
+        self._adapted_layers = tuple(node.layer for node in net.nodes if isinstance(node.layer, AdaptedLayer))
+        self._adaptations = sum(layer.revision for layer in self._adapted_layers)
         self._arena: Any = None
         self._scratch_bytes = 0  # of the kernels of all executors
 
@@ -131,6 +134,7 @@ class PlanCache:
 
         Raises ResourceError, before anything is allocated, where the plan would not fit in memory.
         """
+        self._follow_adaptations()
         key = _plan_key(phase, specs, preprocessing is not None, with_mask)
         executor = self._executors.get(key)
         if executor is None:
@@ -155,6 +159,15 @@ class PlanCache:
                 free = self.backend.free_bytes() or 0
                 raise self._memory_error(phase, specs, plan, inits, preprocessing, free) from exc
         return executor
+
+    def _follow_adaptations(self) -> None:
+        """Make all plans anew where a layer has been adapted since. Raises UsageError for one that never was."""
+        revision = sum(layer.revision for layer in self._adapted_layers)
+        if revision != self._adaptations:
+            self._adaptations = revision
+            for plans in (self._executors, self._plans, self._precompiled, self._can_pad, self._output_specs):
+                plans.clear()
+        refuse_unadapted(self._adapted_layers)
 
     def bound_plan(self, phase: str, specs: Mapping[str, Spec]) -> Plan:
         """The plan that `executor` has bound for a phase and inputs of these specs."""

@@ -6,6 +6,7 @@ They run in the loader's threads, or on a device as a part of the step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from prototorch.graph.ir import Graph, Node, Value
 from prototorch.graph.net import Net
 from prototorch.graph.plan import make_plan
 from prototorch.graph.trace import RANDOM_KEY, LayerContext, Trace, record_layer
+from prototorch.layers.adapted_layer import AdaptedLayer, refuse_unadapted
 from prototorch.layers.base import Layer
 from prototorch.layers.tokenizer import Tokenizer
 from prototorch.ops.core import use_interpreter
@@ -40,7 +42,7 @@ class Preprocessor:
         #: the layers of ``preprocess`` that compute; a tokenizer has made ids of the data before
         self.layers = tuple(layer for layer in net.preprocess if not isinstance(layer, Tokenizer))
         self.name = net.inputs[0].name if net.inputs else ""
-        self._idle_executors: dict[tuple[Spec, bool], list[Executor]] = {}  # used by no thread
+        self._idle_executors: dict[tuple[Any, bool], list[Executor]] = {}  # used by no thread
 
     @property
     def has_layers(self) -> bool:
@@ -55,7 +57,7 @@ class Preprocessor:
         if not self.has_layers or not len(array):
             return array
         spec = Spec(tuple(array.shape), str(array.dtype))
-        idle = self._idle_executors.setdefault((spec, training), [])
+        idle = self._idle_executors.setdefault((self._key(spec), training), [])
         try:
             executor = idle.pop()
         except IndexError:  # all are used by other threads
@@ -70,9 +72,14 @@ class Preprocessor:
 
     def prepare(self, raw: Spec, training: bool) -> None:
         """Plan and compile now, for a column of this spec (batch dimension included)."""
-        idle = self._idle_executors.setdefault((raw, training), [])
+        idle = self._idle_executors.setdefault((self._key(raw), training), [])
         if not idle:
             idle.append(self._make_executor(raw, training))
+
+    def _key(self, raw: Spec) -> Any:
+        """What an executor is made for: the spec, and the constants that layers have learned."""
+        adapted = [layer for layer in self.layers if isinstance(layer, AdaptedLayer)]
+        return (raw, *(layer.revision for layer in adapted)) if adapted else raw
 
     def output_spec(self, raw: Spec) -> Spec:
         """The spec of the result for a column of this spec (batch dimension included)."""
@@ -108,6 +115,7 @@ class Preprocessor:
         return all(map(has_kernel, trace.graph.nodes))
 
     def _make_executor(self, spec: Spec, training: bool) -> Executor:
+        refuse_unadapted(self.layers)
         trace, out = self._graph(spec, training)
         variables = Variables()
         for weight in trace.weights.values():

@@ -22,6 +22,7 @@ TOLERANCE = 1e-4
 NOT_EXPRESSIBLE = {
     "RMSNormalization": "one axis",
     "TextVectorization": "needs TensorFlow",
+    "IntegerLookup": "needs TensorFlow",
     "TokenizerFile": "reads tokenizer files",
     "AveragePooling2D": "does not count in the mean",
     "CELU": "other settings",

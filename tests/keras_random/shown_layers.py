@@ -9,7 +9,6 @@ import torch
 from keras.src.backend import get_keras_mask, set_keras_mask
 
 import prototorch as pt
-from prototorch.errors import UsageError
 from tests.keras_random.showing import here, in_keras, last, normal, shows
 
 L, K = pt.layers, keras.layers
@@ -45,18 +44,6 @@ def normalization_axis():
 @shows("Axis of Concatenate")
 def concatenate_axis():
     assert ([L.Concatenate().channel_axis(ndim) for ndim in (2, 3, 4, 5)], K.Concatenate().axis) == ([1, 2, 1, 1], -1)
-
-
-@shows("Mean and variance of Normalization")
-def given_statistics():
-    assert not hasattr(L.Normalization, "adapt")
-    with pytest.raises(UsageError, match="mean"):
-        L.Normalization()
-    layer = K.Normalization(axis=1)
-    x = normal(50, 2) * 3 + 1
-    layer.adapt(x)
-    ours = here(L.Normalization(mean=x.mean(0).tolist(), variance=x.var(0).tolist()), x)[0]
-    np.testing.assert_allclose(ours, in_keras(layer, x)[0], rtol=1e-4, atol=1e-5)
 
 
 @shows("Window of average pooling")

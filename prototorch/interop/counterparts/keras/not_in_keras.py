@@ -24,6 +24,10 @@ ROWS = CounterpartRows(
             reason="Keras' layer of this name needs TensorFlow, and its model files do not run without it",
         ),
         KerasRow(
+            layers=(layers.IntegerLookup,),
+            reason="Keras' layer of this name needs TensorFlow, and its model files do not run without it",
+        ),
+        KerasRow(
             layers=(layers.PositionEmbedding,),
             reason="Keras itself has no position embedding (KerasHub has)",
             weights=(WeightPair("position_embeddings", "embeddings"),),

@@ -87,6 +87,7 @@ ROWS = CounterpartRows(
             left_out=("axis", "mean", "variance"),
             passes_order=True,
         ),
+        KerasRow(layers=(layers.Discretization, layers.CategoryEncoding)),
         KerasRow(
             layers=(layers.Resizing,),
             data_format="channels_first",
