@@ -19,6 +19,7 @@ from prototorch.schema.suggest import describe_foreign_name
 from prototorch.text.diagnostics import Report
 from prototorch.text.gc_pause import pause_gc
 from prototorch.text.name_resolution import TOP_LEVEL_FIELDS, string_values
+from prototorch.text.nested_net import NET_WORD
 from prototorch.text.source import Span
 from prototorch.text.syntax_tree import Body, Document, Field, InvalidValue, Scalar, to_python_value
 
@@ -223,6 +224,9 @@ class _NetReader:
                 continue
             if not isinstance(f.value, Body):
                 self.report.add(f"Layers are expected here, not the field {f.name!r}.", f.name_span, f.chain)
+                continue
+            if f.name == NET_WORD:
+                self.report.add("A net stands among the layers of a net, not in preprocess or augment.", f.name_span)
                 continue
             cls = self.layer_class(f)
             one = cls.from_fields(f.value.fields, self.report.with_chain(f.chain), f.name_span) if cls else None

@@ -140,6 +140,8 @@ def _weights(
     values: dict[str, Any] = {"source": source, "into": key, "model": read.net.name}
     if use.digest is not None:
         values["digest"] = use.digest
+    if use.except_:
+        values["except"] = list(use.except_)
     if is_part:
         values["partial"] = True
     return (_block("weights", values, at),)

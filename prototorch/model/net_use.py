@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prototorch.schema import Block, Identifier, ListOf, Str, example, field
 from prototorch.schema.call_schema import class_schema
+from prototorch.schema.patterns import Pattern
 from prototorch.text.call_schema import SchemaSource
 from prototorch.text.nested_net import NET_WORD
 
@@ -37,6 +38,11 @@ class NetUse(Block):
         "says, or the arrays of a saved model; none: initialized anew.",
     )
     digest: str | None = field(default=None, doc="Digest of the file of its weights, as in weights { }.")
+    except_: tuple[str, ...] = field(
+        default=(),
+        type=ListOf(Pattern()),
+        doc="Patterns of its weights, or layers, that are initialized as without the file, as in weights { }.",
+    )
     output: tuple[str, ...] = field(
         default=(),
         type=ListOf(Str()),
@@ -65,9 +71,11 @@ class NetUse(Block):
         return 0, None
 
     def check(self) -> None:
-        """A digest, which weights without a file cannot have."""
+        """A digest and exceptions, which weights without a file cannot have."""
         if self.digest is not None and self.weights is None:
             self.refuse("weights: none loads no file that could have a digest", "digest")
+        if self.except_ and self.weights is None:
+            self.refuse("weights: none loads no file from which something is left out", "except_")
 
 
 NET_SCHEMA = SchemaSource(name="Net", find=lambda _: class_schema(NetUse))

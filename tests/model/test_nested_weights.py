@@ -206,6 +206,23 @@ def test_weights_of_the_caller_take_the_place_of_those_of_a_net(folder):
     np.testing.assert_array_equal(second.weights["lenet/conv2d_1/kernel"], first.weights["lenet/conv2d_1/kernel"])
 
 
+def test_a_head_of_other_classes_is_left_out(folder):
+    lenet = pt.load_model("lenet", weights="fashion-mnist")
+    text = 'input("x", [1, 28, 28])\nNet("lenet", classes: 3, weights: "fashion-mnist", except: "logits/*")\n'
+    model = model_of(folder, text)
+    np.testing.assert_array_equal(model.weights["lenet/dense_1/kernel"], lenet.weights["dense_1/kernel"])
+    assert model.weights["lenet/logits/kernel"].shape == (500, 3)
+    assert not model.net.class_names
+
+
+def test_the_whole_of_a_net_has_its_classes_and_predicts_alike(folder, three_classes):
+    x = three_classes[1][0]
+    lenet = pt.load_model("lenet", weights="fashion-mnist")
+    model = model_of(folder, 'input("x", [1, 28, 28])\nNet("lenet", weights: "fashion-mnist")\n')
+    assert model.net.class_names == lenet.net.class_names
+    np.testing.assert_array_equal(model.predict(x), lenet.predict(x))
+
+
 def test_weights_may_be_given_by_a_block_and_in_python(folder):
     lenet = pt.load_model("lenet", weights="fashion-mnist")
     text = FINE_TUNED.replace('weights: "fashion-mnist", ', "")
