@@ -183,9 +183,8 @@ class _NetReader:
             return ()
         names = string_values(f.value)
         if len(names) != len(getattr(f.value, "items", (f.value,))):
-            self.report.add(
-                'The class_names are strings in quotes: class_names: ["cat", "dog"].', f.value.span, f.chain
-            )
+            message = 'The class_names are strings in quotes: class_names: ["cat", "dog"].'
+            self.report.add(message, f.value.span, f.chain)
         return tuple(names)
 
     def check_name(self, name: str, f: Field, is_title: bool = False) -> None:
@@ -210,7 +209,7 @@ class _NetReader:
                 self.report.add(f"{f.name!r} is a block: {f.name} {{ ... }}.", f.span)
             return
         if f.name == "weights" and any(g.name == "into" for g in f.value.fields):
-            return  # there may be several: see `prototorch.model.load.read_blocks`
+            return  # there may be several: see `read_blocks`
         self.check_given_once(f, self.sections.get(f.name))
         self.sections[f.name] = f
         if f.name in LISTS:
@@ -222,11 +221,10 @@ class _NetReader:
         for f in body.fields:
             if not f.name:
                 continue
-            if not isinstance(f.value, Body):
-                self.report.add(f"Layers are expected here, not the field {f.name!r}.", f.name_span, f.chain)
-                continue
-            if f.name == NET_WORD:
-                self.report.add("A net stands among the layers of a net, not in preprocess or augment.", f.name_span)
+            if f.name == NET_WORD or not isinstance(f.value, Body):
+                nets = "A net stands among the layers of a net, not in preprocess or augment."
+                message = nets if f.name == NET_WORD else f"Layers are expected here, not the field {f.name!r}."
+                self.report.add(message, f.name_span, f.chain)
                 continue
             cls = self.layer_class(f)
             one = cls.from_fields(f.value.fields, self.report.with_chain(f.chain), f.name_span) if cls else None
