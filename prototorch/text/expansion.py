@@ -25,7 +25,7 @@ from prototorch.text.loop_targets import bind_target
 from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
 from prototorch.text.nested_net import NET_WORD
 from prototorch.text.net_uses import NetExpander, key_of_main_file
-from prototorch.text.operands import BareWord, EvaluationError, render_value
+from prototorch.text.operands import BareWord, EvaluationError, from_caller, render_value
 from prototorch.text.output_names import NO_OUTPUT, check_output_names, forget_outputs, output_spans, with_output_value
 from prototorch.text.syntax_tree import (
     Assert,
@@ -60,9 +60,9 @@ def expand(
     root: the folder below which files may be included (None: nothing can be).
     """
     diagnostics = Report() if report is None else report
-    expander = _Expander(
-        diagnostics, dict(params or {}), IncludeFiles(root, len(document.source.text) if document.source else 0)
-    )
+    caller_params = {name: from_caller(value) for name, value in (params or {}).items()}
+    files = IncludeFiles(root, len(document.source.text) if document.source else 0)
+    expander = _Expander(diagnostics, caller_params, files)
     expander.nets.open_files = key_of_main_file(document, root)
     with pause_gc():
         expanded = expander.run(document)

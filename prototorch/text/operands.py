@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from prototorch.text.source import Span
@@ -90,6 +91,13 @@ def to_operand(value: Value) -> Any:
         return None if value.text == "none" else BareWord(value.text)
     if isinstance(value, ListValue):
         return [to_operand(item) for item in value.items]
+    return value
+
+
+def from_caller(value: Any) -> Any:
+    """The operand of a value that a caller gives for a param: tuples and other sequences are lists."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [from_caller(item) for item in value]
     return value
 
 

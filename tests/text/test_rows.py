@@ -274,3 +274,11 @@ def test_a_name_written_with_dollar_keeps_it():
 def test_a_negative_value_stands_bare_in_a_call():
     for text in ("D(-clip, a: -inf, b: -3, c: -clip + 1)\n", "D([-clip, -1])\n"):
         assert format_document(parse(text)) == text
+
+
+@pytest.mark.parametrize("rows", [[(8, 1), (16, 2)], ((8, 1), (16, 2)), [[8, 1], [16, 2]], [range(8, 10)]])
+def test_rows_of_a_caller_are_any_sequences(rows):
+    text = "param rows: [[1, 1]]\nrepeat (a, b) in rows { D { a: $a  b: $b } }"
+    document = expand(parse(text), {"rows": rows})
+    found = [[to_python_value(f.value) for f in layer.value.fields[1:]] for layer in document.fields]
+    assert found == [list(row) for row in rows]
