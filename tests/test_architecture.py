@@ -105,6 +105,7 @@ CORE: tuple[tuple[str, ...], ...] = (
      "prototorch.model.evaluation_report", "prototorch.model.permutation_importance"),
     ("prototorch.model.editor_schema",),
     ("prototorch.model.prediction_table",),
+    ("prototorch.model.starter",),
     ("prototorch.model.decoder",), ("prototorch.model.next_logits",), ("prototorch.model.generation",),
     ("prototorch.engine.harness",),
     ("prototorch.testing",),

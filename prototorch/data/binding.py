@@ -78,6 +78,10 @@ class BoundDataset(Dataset):
         return self._dataset.sequence_lengths()
 
     @property
+    def is_encoded(self) -> bool:
+        return self._dataset.is_encoded
+
+    @property
     def is_sampled(self) -> bool:
         return self._dataset.is_sampled
 

@@ -99,6 +99,12 @@ class Dataset(ABC):
         return {}
 
     @property
+    def is_encoded(self) -> bool:
+        """Whether elements stand for classes, words or parts of dates, so that some may well be the same in all
+        samples."""
+        return False
+
+    @property
     def is_sampled(self) -> bool:
         """Whether it consists of samples that were drawn at random from another set."""
         return False
@@ -361,6 +367,10 @@ class Subset(Dataset):
 
     def sequence_lengths(self) -> dict[str, np.ndarray]:
         return {column: lengths[self._indices] for column, lengths in self._dataset.sequence_lengths().items()}
+
+    @property
+    def is_encoded(self) -> bool:
+        return self._dataset.is_encoded
 
     @property
     def is_sampled(self) -> bool:

@@ -114,7 +114,7 @@ def _value_notes(
 
 def _constant_notes(dataset: BoundDataset, column: str, values: np.ndarray) -> list[str]:
     constant = np.flatnonzero((values == values[0]).all(axis=0))
-    if not len(constant):
+    if not len(constant) or dataset.is_encoded:
         return []
     return [
         f"{dataset.name}: {len(constant)} of the {values.shape[1]} elements of {column!r} are the same in every sample "

@@ -70,6 +70,10 @@ class EncodedTable(ArrayDataset):
         super().__init__(columns, inputs, targets, weight=weight, classes=classes, name=table.name)
         self.rows = RawTable(table.name, {}, table.lines)
 
+    @property
+    def is_encoded(self) -> bool:
+        return True
+
     def origin(self, index: int) -> str:
         return self.rows.origin(index)
 

@@ -1,0 +1,1 @@
+"""First model texts for a person's own data: `prototorch init`."""
