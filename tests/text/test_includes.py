@@ -131,8 +131,8 @@ def test_includes_stand_at_the_top_level(tree):
 
 
 def layers(path, **params) -> list[str]:
-    return [to_python_value(next(g.value for g in f.value.fields if g.name == "name"))
-            for f in load_document(path, params).fields if f.name[:1].isupper()]  # fmt: skip
+    fields = [f for f in load_document(path, params).fields if f.name[:1].isupper()]
+    return [to_python_value(next(g.value for g in f.value.fields if g.name == "name")) for f in fields]
 
 
 PARTS = """param width: 3

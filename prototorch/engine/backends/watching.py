@@ -99,7 +99,8 @@ def find_watch(plan: ExecutablePlan) -> UpdateWatch | None:
 def _is_average(step: ExecutableStep, output: int) -> bool:
     """Whether an output of an update is an average of what it was and of the gradient, or its square: once it is
     moderate it stays finite while the gradient is moderate."""
-    op, attrs, number = step.op, step.attrs, output
+    op: Any = step.op
+    attrs, number = step.attrs, output
     if "program" in attrs:
         ref = attrs["outputs"][output]
         if ref[0] != "node":
