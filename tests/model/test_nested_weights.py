@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -289,3 +290,11 @@ def test_the_preprocess_of_a_net_behind_layers_is_left_out(folder):
     model, _, warned = notes_of(folder, text)
     assert not model.net.preprocess
     assert any("reads no input of this text, so that its preprocess is left out" in w for w in warned)
+
+
+def test_check_tells_notes_as_data(folder):
+    (folder / "outer.proto").write_text(FINE_TUNED)
+    command = [sys.executable, "-m", "prototorch", "check", str(folder / "outer.proto"), "--json"]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    notes = json.loads(result.stdout)["notes"]
+    assert any("preprocess is that of the net lenet" in note for note in notes)

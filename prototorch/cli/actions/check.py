@@ -50,4 +50,4 @@ def _check_file(file: str, overrides: tuple[str, ...], as_json: bool) -> dict[st
             click.echo(f"column {line}")
         for note in find_missing_blocks(model):
             click.echo(f"note: {note}")
-    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": warnings}
+    return {"file": file, "ok": True, "name": model.net.name, "layers": count, "notes": [*warnings, *model.net.notes]}
