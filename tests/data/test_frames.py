@@ -313,7 +313,7 @@ def test_files_of_before_have_the_names_in_their_fit_block(frame, tmp_path):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ({"format": 4, "features": ["a"], "labels": []}, "have the format 4, this version reads 1 to 3"),
+        ({"format": 5, "features": ["a"], "labels": []}, "have the format 5, this version reads 1 to 4"),
         ({"format": 2, "features": ["a"], "labels": []}, "inputs and outputs must be mappings of names"),
         ({"features": ["a"], "labels": []}, "must have format, features and labels"),
         ({"format": 1, "features": "ab", "labels": []}, "must be lists of names"),
