@@ -42,8 +42,8 @@ class Discretization(AdaptedLayer):
 
     examples = [
         example("Discretization { bin_boundaries: [-0.5, 0, 0.5] }", inputs=[(3,)]),
-        example("Discretization { bin_boundaries: [0.25, 1]  name: \"bins\" }", inputs=[(2, 3)]),
-    ]  # fmt: skip
+        example('Discretization { bin_boundaries: [0.25, 1]  name: "bins" }', inputs=[(2, 3)]),
+    ]
 
     def check(self) -> None:
         """The boundaries rise."""
@@ -106,9 +106,9 @@ class CategoryEncoding(Layer):
 
     examples = [
         example("CategoryEncoding { num_tokens: 4 }", inputs=[(3,)], dtype="int32", range=(0, 4)),
-        example('CategoryEncoding { num_tokens: 4  output_mode: one_hot }', inputs=[(1,)], dtype="int32", range=(0, 4)),
-        example('CategoryEncoding { num_tokens: 3  output_mode: count }', inputs=[(4,)], dtype="int64", range=(0, 3)),
-    ]  # fmt: skip
+        example("CategoryEncoding { num_tokens: 4  output_mode: one_hot }", inputs=[(1,)], dtype="int32", range=(0, 4)),
+        example("CategoryEncoding { num_tokens: 3  output_mode: count }", inputs=[(4,)], dtype="int64", range=(0, 3)),
+    ]
 
     def index_count(self) -> int | None:
         return self.num_tokens
