@@ -73,7 +73,8 @@ class _CallStyler(Styler):
         value = s.value
         if isinstance(value, Body):
             s, value = self.name_output(s, value, context)
-            if context.owner is None and s.name in TOP_LEVEL_BLOCKS - {"input", "Input"}:
+            is_section = s.name in TOP_LEVEL_BLOCKS - {"input", "Input"} and s.name not in self.blocks
+            if context.owner is None and is_section:
                 return replace(s, value=self.inside(s, value, context))
             new = self.block_field(s, value, context)
             self.note_outputs(s, value, context)

@@ -38,6 +38,7 @@ from prototorch.text.syntax_tree import (
 )
 
 LINE_WIDTH = 140  # columns of a line
+ROW_WIDTH = 100  # columns of the rows that a repeat goes over, where they have lines of their own
 INDENT = "  "
 #: expressions that a call holds with their "$": without it they would be words, numbers, lists of values
 _NOT_BARE = (ex.Name, ex.Literal, ex.ListExpression, ex.CallValue)
@@ -293,7 +294,11 @@ def _format_multiline(s: Any, indent: int) -> list[str]:
         return lines
     if isinstance(s, Include | Assert):
         return [pad + _format_one_line(s)]
-    return _format_block(pad + _format_head(s), s.body, indent)
+    head = pad + _format_head(s)
+    if isinstance(s, Repeat) and isinstance(s.count, ListValue) and len(head) + 2 > ROW_WIDTH:
+        *rows, end = _format_multiline_list(f"{pad}repeat {s.target} in ", s.count, indent, ROW_WIDTH)
+        return [*rows, *_format_block(end, s.body, indent)]
+    return _format_block(head, s.body, indent)
 
 
 def _format_multiline_value(head: str, value: Value, indent: int) -> list[str]:
@@ -334,7 +339,7 @@ def _format_multiline_call(head: str, call: CallBody, indent: int) -> list[str]:
     return [*lines, end] if call.body is None else [*lines, *_format_block(end, call.body, indent)]
 
 
-def _format_multiline_list(head: str, value: ListValue, indent: int) -> list[str]:
+def _format_multiline_list(head: str, value: ListValue, indent: int, width: int = LINE_WIDTH) -> list[str]:
     """Simple items fill the lines; any other has lines of its own."""
     pad = INDENT * (indent + 1)
     lines = [head + "["]
@@ -348,7 +353,7 @@ def _format_multiline_list(head: str, value: ListValue, indent: int) -> list[str
             if not fits:
                 lines[-1] += comma
             filling = False
-        elif filling and len(lines[-1]) + 1 + len(text) <= LINE_WIDTH:
+        elif filling and len(lines[-1]) + 1 + len(text) <= width:
             lines[-1] += " " + text
         else:
             lines.append(pad + text)

@@ -5,8 +5,8 @@ from keras import layers
 
 vocabulary, dim, units = 8000, 128, 256
 
-source = keras.Input((None,), dtype="int32", name="source")
-target = keras.Input((None,), dtype="int32", name="target")
+source = keras.Input((32,), dtype="int32", name="source")
+target = keras.Input((32,), dtype="int32", name="target")
 x = layers.Embedding(vocabulary, dim, mask_zero=True)(source)
 read, h, c = layers.LSTM(units, return_sequences=True, return_state=True)(x)
 y = layers.Embedding(vocabulary, dim, mask_zero=True)(target)
