@@ -86,7 +86,7 @@ def _class_notes(dataset: BoundDataset, column: str, values: np.ndarray, target:
         names = [dataset.label_name(column, int(c)) for c in (counts.argmax(), present[counts[present].argmin()])]
         notes.append(
             f"{dataset.name}: class {names[0]} has {largest:,} samples, class {names[1]} has {smallest:,}; "
-            "class_weight can compensate for it"
+            "class_weight: balanced in fit can compensate for it"
         )
     return notes
 

@@ -521,7 +521,7 @@ class Model:
         validation_split: float | None = None,
         validation_data: Any = None,
         shuffle: bool | None = None,
-        class_weight: Mapping[int, float] | None = None,
+        class_weight: Mapping[int, float] | Sequence[float] | str | None = None,
         sample_weight: Any = None,
         initial_epoch: int = 0,
         steps_per_epoch: int | None = None,
@@ -540,8 +540,9 @@ class Model:
                 an iterable, a generator or a function that makes one. Without x the fit block's data.
             validation_data: (x, y), (x, y, sample_weight), or what x may be; else the last ``validation_split`` of the
                 samples; else the validation data of the data source.
-            class_weight: a factor in the loss for each class index; sample_weight: one for each sample, [samples].
-                Among the metrics they count in ``weighted_metrics`` only, as in Keras.
+            class_weight: a factor in the loss for each class index, a list of one for each class, or "balanced":
+                samples / (classes * samples of the class). sample_weight: one for each sample, [samples]. Among the
+                metrics both count in ``weighted_metrics`` only, as in Keras.
             steps_per_epoch: steps in an epoch; a data set continues where the last epoch ended, and wraps around.
             initial_epoch: the number of the first epoch (from 0); ``epochs`` is the number after the last.
             verbose: "auto" or 1 (a bar on a terminal, else a line for each epoch), 2 (lines), 0 (nothing).
@@ -607,7 +608,7 @@ class Model:
             epochs=block.epochs,
             callbacks=calls,
             history=self.history,
-            class_weight=class_weight,
+            class_weight=block.class_weight if class_weight is None else class_weight,
             steps_per_epoch=block.steps_per_epoch,
             validation_steps=block.validation_steps,
             validation_freq=block.validation_freq,

@@ -14,7 +14,7 @@ from prototorch.data.dataset import Columns
 from prototorch.engine.backends.executor import Executor
 from prototorch.errors import DataError
 from prototorch.spec import Spec
-from prototorch.train.class_weights import check_class_weights, sample_class_weights
+from prototorch.train.class_weights import find_class_weights, sample_class_weights
 from prototorch.train.data_signature import input_specs, input_targets
 from prototorch.train.plan_cache import PlanCache
 from prototorch.train.preprocessing import Preprocessor
@@ -39,7 +39,7 @@ class BatchFeeder:
         data: BoundDataset,
         preprocessor: Preprocessor,
         training: bool,
-        class_weight: Mapping[int, float] | None = None,
+        class_weight: Any = None,
         full_batch: int = 0,
         has_loader: bool = True,
     ):
@@ -59,7 +59,7 @@ class BatchFeeder:
         self.has_variable_sizes = False
         self._feeders_by_shape: dict[tuple[tuple[int, ...], ...], BatchFeeder] = {}
         weights = {} if class_weight is None else class_weight
-        self.class_weight = check_class_weights(plan_cache.loss_terms, weights, self._output_spec)
+        self.class_weight = find_class_weights(weights, plan_cache.loss_terms, data, self._output_spec)
 
     def for_batch(self, columns: Mapping[str, np.ndarray]) -> BatchFeeder:
         """The feeder of batches with the shapes of this one, which has plans of its own."""

@@ -3,14 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from prototorch.data.binding import BoundDataset
 from prototorch.errors import UsageError
 from prototorch.spec import Spec
+from prototorch.train.class_weight_field import BALANCED
 from prototorch.train.loss_terms import LossTerm
 
-__all__ = ["check_class_weights", "sample_class_weights"]
+__all__ = ["balanced_weights_error", "check_class_weights", "find_class_weights", "sample_class_weights"]
+
+
+def find_class_weights(
+    weights: Any, loss_terms: Sequence[LossTerm], data: BoundDataset, output_spec: Callable[[str], Spec]
+) -> dict[int, float]:
+    """The weight of each class: those of a dict, those of a list in the order of the classes, or with ``balanced``
+    samples / (classes * samples of the class), as scikit-learn has it.
+
+    Raises UsageError as `check_class_weights`, for a list of another length than there are classes, and for
+    ``balanced`` where the classes of the samples are not known before they are read.
+    """
+    if isinstance(weights, str) and weights != BALANCED:
+        raise UsageError(f"class_weight must be {BALANCED!r}, a list or a dict of numbers, not {weights!r:.60}")
+    if isinstance(weights, str):
+        return check_class_weights(loss_terms, _balanced(loss_terms, data, output_spec), output_spec)
+    if isinstance(weights, list | tuple):
+        checked = check_class_weights(loss_terms, dict(enumerate(weights)), output_spec)
+        count = _count_classes(_term(loss_terms), output_spec(_term(loss_terms).output))
+        if len(weights) != count:
+            raise UsageError(f"class_weight has {len(weights)} numbers, and there are {count} classes")
+        return checked
+    return check_class_weights(loss_terms, weights, output_spec)
+
+
+def _balanced(
+    loss_terms: Sequence[LossTerm], data: BoundDataset, output_spec: Callable[[str], Spec]
+) -> dict[int, float]:
+    term = _term(loss_terms)
+    count = _count_classes(term, output_spec(term.output))
+    labels = data.column_array(data.target_columns[term.output]) if term.output in data.target_columns else None
+    if labels is None:
+        raise balanced_weights_error()
+    one_hot = term.loss.target_kind == "one_hot" or (labels.ndim > 1 and labels.shape[-1] > 1)
+    classes = labels.argmax(-1).reshape(-1) if one_hot else np.asarray(labels).reshape(-1).astype(np.int64)
+    classes = classes[(classes >= 0) & (classes < count)]
+    counts = np.bincount(classes, minlength=count)
+    present = np.flatnonzero(counts)
+    return {int(k): float(len(classes) / (len(present) * counts[k])) for k in present}
+
+
+def balanced_weights_error() -> UsageError:
+    """The error for data whose classes are not known before they are read."""
+    return UsageError(
+        f"class_weight: {BALANCED!r} needs the classes of all samples before the training: arrays, a table, a folder "
+        "with classes; give the weights as a list otherwise"
+    )
+
+
+def _term(loss_terms: Sequence[LossTerm]) -> LossTerm:
+    """The one loss that has classes. Raises UsageError."""
+    terms = [term for term in loss_terms if term.loss.needs_target]
+    if len(terms) != 1:
+        raise UsageError("class_weight is for models with one loss; sample_weight can weigh the samples of any model")
+    if terms[0].loss.target_kind == "values":
+        raise UsageError(f"class_weight: the targets of {type(terms[0].loss).__name__} are no classes")
+    return terms[0]
 
 
 def check_class_weights(
@@ -23,16 +82,12 @@ def check_class_weights(
     """
     if not isinstance(weights, Mapping):
         raise UsageError(
-            f"class_weight must be a dict of a number for each class index, {{0: 1.0, 1: 5.0}}, not {weights!r}"
+            f"class_weight must be {BALANCED!r}, a list of a number for each class, or a dict of a number for each "
+            f"class index, {{0: 1.0, 1: 5.0}}, not {weights!r:.60}"
         )
     if not weights:
         return {}
-    loss_terms = [term for term in loss_terms if term.loss.needs_target]
-    if len(loss_terms) != 1:
-        raise UsageError("class_weight is for models with one loss; sample_weight can weigh the samples of any model")
-    term = loss_terms[0]
-    if term.loss.target_kind == "values":
-        raise UsageError(f"class_weight: the targets of {type(term.loss).__name__} are no classes")
+    term = _term(loss_terms)
     checked = {}
     for label, weight in weights.items():
         is_index = isinstance(label, int | np.integer) and not isinstance(label, bool)

@@ -16,13 +16,14 @@ from prototorch.schema.block_source import find_span, set_source
 from prototorch.schema.call_schema import class_schema
 from prototorch.schema.family import NestedBlock, NestedBlockList
 from prototorch.schema.patterns import Pattern
-from prototorch.schema.types import ListOf
+from prototorch.schema.types import ListOf, Optional
 from prototorch.schema.validation import ValidationError
 from prototorch.text.call_schema import SchemaSource
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.diagnostics import Report
 from prototorch.text.syntax_tree import Body, ListValue, Value, Word
 from prototorch.train.callbacks import Callback
+from prototorch.train.class_weight_field import ClassWeights
 from prototorch.train.device_field import DeviceField
 from prototorch.train.optimizer_blocks import OptimizersField, WeightOptimizer
 from prototorch.train.step_blocks import Training
@@ -283,6 +284,11 @@ class Fit(Block):
     validation_freq: int = field(default=1, min=1, doc="Validate after every n-th epoch.")
     shuffle: bool = field(default=True, doc="A new order in each epoch.")
     callbacks: tuple[Callback, ...] = field(default=(), doc="What happens between steps and epochs.")
+    class_weight: str | tuple[float, ...] | None = field(
+        default=None,
+        type=Optional(ClassWeights()),
+        doc="A factor in the loss for the samples of each class; balanced: the rarer the class, the larger.",
+    )
 
     examples = [
         example('fit { data { source: "fashion-mnist-mini" }  epochs: 5  batch_size: 64 }'),

@@ -22,6 +22,8 @@ from prototorch.optimizers.schedules.base import Schedule
 from prototorch.train.batch_feeder import BatchFeeder
 from prototorch.train.callback_list import CallbackList
 from prototorch.train.callbacks import DeferredActions, LazyLogs
+from prototorch.train.class_weight_field import BALANCED
+from prototorch.train.class_weights import balanced_weights_error
 from prototorch.train.fit_state import FitState
 from prototorch.train.learning_rates import LearningRates, check_rate
 from prototorch.train.nan_diagnosis import (
@@ -190,12 +192,12 @@ class StepRunner(FitState):
         self.rate_overrides = {name: rate for name, rate in self.rate_overrides.items() if name in names}
         self.plan_cache.set_unfreezings(self.unfreezings)
 
-    def make_feeder(
-        self, data: Batches, training: bool, class_weight: Mapping[int, float] | None = None
-    ) -> BatchFeeder:
+    def make_feeder(self, data: Batches, training: bool, class_weight: Any = None) -> BatchFeeder:
         """The feeder of its batches; where preprocessing is no part of the step, it runs in the loader's threads."""
         loader = data.batches
         full_batch = loader.batch_size if isinstance(loader, Loader) and loader.has_smaller_batches else 0
+        if class_weight == BALANCED and data.is_stream:
+            raise balanced_weights_error()
         feeder = BatchFeeder(self.plan_cache, data.dataset, self.preprocessor, training, class_weight, full_batch)
         if self.preprocessor.has_layers and not feeder.preprocesses_on_device:
             loader.transform = feeder.preprocess

@@ -28,7 +28,10 @@ class Coroutine(pt.Callback):
 
 
 WRONG = [
-    (lambda m: m.fit(X, Y, class_weight=[1, 2, 3]), "class_weight must be a dict of a number for each class index"),
+    (
+        lambda m: m.fit(X, Y, class_weight="rare"),
+        "class_weight must be 'balanced', a list or a dict of numbers, not 'rare'",
+    ),
     (lambda m: m.fit(X, Y, callbacks="stop"), "callbacks must be a list of callbacks, not 'stop'"),
     (lambda m: m.fit(X, Y, callbacks=3), "callbacks must be a list of callbacks, not 3"),
     (lambda m: m.fit(X, Y, callbacks=[pt.callbacks.EarlyStopping]), "EarlyStopping() makes one"),
