@@ -60,7 +60,8 @@ def refuse_header_rows(header: Sequence[str], rows: Sequence[Sequence[str]], lin
     """
     if len(set(header)) < len(header):
         twice = next(word for word in header if header.count(word) > 1)
-        raise DataError(f"{name}: has {header.count(twice)} columns named {twice!r}; give each a name of its own")
+        places = " and ".join(str(at + 1) for at, word in enumerate(header) if word == twice)
+        raise DataError(f"{name}: the columns {places} have one name; give each a name of its own")
     words = list(header)
     for row, line in zip(rows, lines, strict=True):
         if row[0].strip() == words[0] and [cell.strip() for cell in row] == words and not all(map(is_number, words)):

@@ -62,7 +62,7 @@ REFUSED = {
     "text behind a quote": (b'a,b,y\n1,"2"x,3\n4,5,6\n', "line 2: ',' expected after"),
     "a short row": (b"a,b,y\n1,2,3\n4,5\n7,8,9\n", "line 3: has 2 fields, expected 3"),
     "a long row": (b"a,b,y\n1,2,3\n4,5,6,7\n", "line 3: has 4 fields, expected 3 .*stands in double quotes"),
-    "a column twice": (b"a,a,y\n1,2,3\n4,5,6\n", "has 2 columns named 'a'; give each a name of its own"),
+    "a column twice": (b"a,a,y\n1,2,3\n4,5,6\n", "the columns 1 and 2 have one name; give each a name of its own"),
     "mixed types": (b"a,b,y\n1,2,3\n4,x,6\n7,8,9\n", "line 3, column 'b': expected a number, got text of 1 character"),
     "commas": (HEADER.encode() + b"1,5;2;3\n4;5;6\n", "line 2, column 'a': .*decimal comma; .*decimal: \",\""),
     "thousands": (b'a,b,y\n"1,234.5",2,3\n4,5,6\n', "line 2, column 'a': .*separated thousands; .*thousands: \",\""),

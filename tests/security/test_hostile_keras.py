@@ -52,6 +52,11 @@ def watched(tmp_path, monkeypatch):
 
     read_weights(_good(tmp_path)).values()  # everything that is needed is imported now
     (tmp_path / "good.keras").unlink()
+    with h5py.File(tmp_path / "empty.h5", "w"):
+        pass
+    with pytest.raises(ModelFileError):
+        read_weights(tmp_path / "empty.h5")  # all that may read such a file is asked
+    (tmp_path / "empty.h5").unlink()
 
     def read(path):
         for array in read_weights(path).values():

@@ -173,6 +173,9 @@ def to_words(values: np.ndarray, origin: Origin) -> np.ndarray:
     elif kind == "M":
         words[:] = [None if np.isnat(v) else str(v.astype("datetime64[D]")) for v in values]
     else:
+        at = next((row for row, cell in enumerate(values) if isinstance(cell, tuple)), None)
+        if at is not None:
+            raise DataError(f"{origin(at)}: expected a category, got a list: write type: list")
         words[:] = [None if is_gap(cell, is_text=True) else cell.strip() for cell in values]
         for row, word in enumerate(words):
             if word is not None and len(word) > MAX_WORD:
