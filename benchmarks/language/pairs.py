@@ -24,10 +24,10 @@ import prototorch as pt
 FOLDER = Path(__file__).parent / "pairs"
 COLUMNS = 100
 _HEAD = """\
-The nets of `benchmarks/language/pairs`, each as a text and as an idiomatic Keras program, both with `compile`, without what
-loads data and fits. Empty lines, comments and docstrings are left out; a line has at most 100 columns; a word is a name with
-its dots, a number or a string. The texts are in the layout of `prototorch fmt`, the programs in that of `ruff format`.
-Written by `python -m benchmarks.language.pairs --write`.
+The nets of `benchmarks/language/pairs`, each as a text and as an idiomatic Keras program, both with `compile`, without
+what loads data and fits. Empty lines, comments and docstrings are left out; a line has at most 100 columns; a word is a
+name with its dots, a number or a string. The texts are in the layout of `prototorch fmt`, the programs in that of
+`ruff format`. Written by `python -m benchmarks.language.pairs --write`.
 """
 _COMMENT_OR_STRING = re.compile(r"\#[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'")
 _WORD = re.compile(
