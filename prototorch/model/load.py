@@ -57,8 +57,9 @@ __all__ = [
 
 
 def load_model(
-    source: str | PathLike[str],
+    source: str | PathLike[str] | None = None,
     *,
+    text: str | None = None,
     weights: str | PathLike[str] | Weights | Literal[False] | None = None,
     overrides: Sequence[str] = (),
     allow_read: Paths = (),
@@ -74,6 +75,8 @@ def load_model(
     A net of Caffe (``deploy.prototxt``) is read as the net that predicts in the phase TEST; its param ``input_shapes``
     gives sizes that only its data files tell, by blob, without axis 0.
 
+    text: a model text in the place of a file: ``load_model(text='input("x", [4])  Dense(2)')``. It includes files of
+    the package only.
     params: the text's parameters, ``classes=10``. weights: what the model begins with: the name of a weight set
     ("imagenet"), a file, an address, or a `Weights` block; None: what the text's own ``weights`` block says; False:
     nothing. allow_download: whether addresses that a text names may be opened; those of the sets that come with
@@ -101,11 +104,15 @@ def load_model(
         )
     if custom_objects is not None and not isinstance(custom_objects, Mapping):
         raise UsageError(f"load_model: custom_objects must be a dict {{name: function}}, not {custom_objects!r:.80}")
-    check_path(source, "lenet")
-    path = find_model_file(source)
+    if text is not None:
+        _check_text(source, text)
+        path = "<text>"
+    else:
+        check_path(source, "lenet")
+        path = find_model_file(source)  # type: ignore[arg-type]
     foreign = None
     with use_custom_objects(custom_objects), python_permission(allow_python):
-        if is_saved(path):
+        if text is None and is_saved(path):
             if params:
                 raise UsageError(
                     f"{path} is a saved model, in which parameters are already substituted ({', '.join(params)})"
@@ -113,8 +120,11 @@ def load_model(
             model = load_saved(path, overrides, allow_read, compile)
         else:
             report = Report()
-            foreign = read_foreign_net(check_text_file(path), params, overrides, report)
-            document = load_document(path, params, overrides, report) if foreign is None else foreign.document
+            if text is not None:
+                document = load_text(text, None, params, overrides, report)
+            else:
+                foreign = read_foreign_net(check_text_file(path), params, overrides, report)
+                document = load_document(path, params, overrides, report) if foreign is None else foreign.document
             model = model_from_document(document, report)
             model.compile_block = model.compile_block if compile else None
             if weights is not None and weights is not False and not getattr(weights, "except_", ()):
@@ -137,6 +147,18 @@ def load_model(
             assert model.weights_block is not None
             model.load_weights(model.weights_block, allow_download=allow_download or None)
         return model
+
+
+def _check_text(source: object, text: object) -> None:
+    """Raise UsageError unless a text, and no file, is given to `load_model`."""
+    if source is not None:
+        raise UsageError("load_model: give a file, or a text by text=..., not both")
+    if not isinstance(text, str):
+        raise UsageError(f"load_model: text must be a string, not {text!r:.80}")
+    if find_dialect(text) is not None:
+        raise UsageError(
+            "load_model: text is a text of Caffe, which is loaded from a file: load_model('deploy.prototxt')"
+        )
 
 
 def is_saved(path: str) -> bool:
