@@ -154,7 +154,7 @@ def test_every_method_that_takes_data_is_a_face():
         and name != "evaluation_batches"
         and next(iter([*inspect.signature(method).parameters][1:]), "") == "x"
     }
-    assert methods | {"call"} == {face.split(",")[0] for face in FACES}
+    assert methods - {"evaluation_batches"} | {"call"} == {face.split(",")[0] for face in FACES}
 
 
 @pytest.mark.parametrize("face", FACES)
