@@ -47,8 +47,9 @@ def test_a_table_goes_from_init_to_predictions_unedited(folder):
     ):
         assert line in result.output
     text = (folder / "people.proto").read_text()
-    assert 'column { name: "age"  missing: indicator }' in text
-    assert 'column { name: "income"  scale: log }' in text
+    assert run("fmt", "--check", "people.proto").exit_code == 0
+    assert 'column("age", missing: indicator)' in text
+    assert 'column("income", scale: log)' in text
     check = run("check", "people.proto")
     assert check.exit_code == 0, check.output
     assert "no mistakes" in check.output
@@ -68,7 +69,7 @@ def test_the_last_column_is_the_target_and_a_multiple_of_it_is_left_out(folder):
     assert "the target is price, the last column" in result.output
     assert "tax: left out, its correlation with the target is 1.00000" in result.output
     text = (folder / "net.proto").read_text()
-    assert 'column { name: "price"  scale: log }' in text
+    assert 'column("price", scale: log)' in text
     assert "loss: mse" in text
     assert run("check", "net.proto").exit_code == 0
 
@@ -79,8 +80,8 @@ def test_integers_are_classes_where_they_are_few(folder):
     (folder / "wine.csv").write_text("acid,quality\n" + rows)
     assert run("init", "wine.csv").exit_code == 0
     text = (folder / "wine.proto").read_text()
-    assert 'column { name: "quality"  type: category }' in text
-    assert "units: 6" in text
+    assert 'column("quality", type: category)' in text
+    assert "Dense(6)" in text
     assert run("run", "wine.proto", "--set", "fit.epochs=1").exit_code == 0
 
 
@@ -89,7 +90,7 @@ def test_texts_are_read_by_their_words(folder):
     rows = "".join(f"{text} number {i},{mood}\n" for i, (text, mood) in enumerate(moods))
     (folder / "films.csv").write_text("review,mood\n" + rows)
     assert run("init", "films.csv").exit_code == 0
-    assert 'column { name: "review"  type: text }' in (folder / "films.proto").read_text()
+    assert 'column("review", type: text)' in (folder / "films.proto").read_text()
     assert run("run", "films.proto", "--set", "fit.epochs=2").exit_code == 0
 
 

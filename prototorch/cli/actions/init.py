@@ -17,6 +17,9 @@ from prototorch.errors import DataError, FileError, UsageError, did_you_mean
 from prototorch.model.load import load_model
 from prototorch.model.starter.folder_text import image_folder_text, text_folder_text
 from prototorch.model.starter.table_text import table_text
+from prototorch.text.call_style import to_calls
+from prototorch.text.reader import parse
+from prototorch.text.writer import format_document
 
 
 def run(source: str, target: str | None, ignored: tuple[str, ...], table: str | None, output: str | None) -> None:
@@ -39,7 +42,7 @@ def run(source: str, target: str | None, ignored: tuple[str, ...], table: str | 
         text, notes = make(path, stem, relative_path)
     else:
         text, notes = _table(path, stem, relative_path, target, ignored, table)
-    write_bytes(file, text.encode())
+    write_bytes(file, format_document(to_calls(parse(text, trivia=True), None)).encode())
     for note in notes:
         click.echo(escape_line(note))
     try:
