@@ -21,10 +21,11 @@ from prototorch.interop.text_generation.signatures import Signatures
 from prototorch.interop.text_generation.statements import Reference, StatementList, is_number
 from prototorch.layers.base import Layer
 from prototorch.schema.names import find_name_error
+from prototorch.text.call_style import to_calls
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
 from prototorch.text.reader import parse
-from prototorch.text.syntax_tree import Field, ListValue, Scalar, Value
+from prototorch.text.syntax_tree import Document, Field, ListValue, Scalar, Value
 from prototorch.text.writer import format_document, format_fields, format_value
 
 __all__ = ["GeneratedText", "NamePolicy", "generate_text"]
@@ -110,7 +111,7 @@ def _generate(net: Net, policy: str, sections: Sequence[Field], comments: Sequen
     lines += renderer.lines()
     if sections:
         lines += ["", *format_fields(sections).splitlines()]
-    text = format_document(parse("\n".join(lines) + "\n", trivia=True))
+    text = format_document(to_calls(parse("\n".join(lines) + "\n", trivia=True)))
     report = Report()
     other, _ = read_net(load_text(text, report=report), report)
     if other is None:
@@ -123,7 +124,8 @@ def _generate(net: Net, policy: str, sections: Sequence[Field], comments: Sequen
 
 
 def _flat(net: Net, sections: Sequence[Field], comments: Sequence[str]) -> GeneratedText:
-    text = "".join(f"# {comment}\n" for comment in comments) + format_fields([*net_fields(net), *sections])
+    document = to_calls(Document((*net_fields(net), *sections)))
+    text = "".join(f"# {comment}\n" for comment in comments) + format_document(document)
     return GeneratedText(text, net, {node.name: node.name for node in net.nodes}, is_folded=False)
 
 
