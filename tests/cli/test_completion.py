@@ -57,6 +57,8 @@ def complete(shell_environment):
                 "SparseCategoricalAccuracy",
                 "SparseCategoricalCrossentropy",
                 "SparseNormal",
+                "SparsePlus",
+                "SparseSigmoid",
                 "SparseTopKCategoricalAccuracy",
             ],
         ),
