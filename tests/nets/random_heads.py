@@ -79,7 +79,7 @@ def measured(rng: Random, losses: list[OutputLoss], net: Any, share: float = 0.6
     made: list[OutputMetric] = []
     for given in losses:
         kind, spec = given.type.target_kind, net.specs[given.output]
-        if rng.random() > share:
+        if rng.random() > share or not given.type.needs_target:
             continue
         known = [c for c in Metric.members().values() if c.target_kind == kind and c.__name__ not in NOT_DRAWN]
         try:
