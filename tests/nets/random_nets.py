@@ -20,6 +20,7 @@ from prototorch.graph.net_writer import net_fields
 from prototorch.graph.symbolic import top_names
 from prototorch.graph.trace import trace
 from prototorch.layers.activation import ActivationLayer
+from prototorch.layers.adapted_layer import AdaptedLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.merge import MergeLayer
 from prototorch.optimizers import Optimizer
@@ -48,8 +49,9 @@ CHAINS = (
 
 #: layers that jump, or whose outputs for some inputs are no numbers or too large ones
 NOT_SMOOTH = {
-    "ArgMax", "ArgMin", "Cast", "Ceil", "Divide", "Equal", "Floor", "Greater", "GreaterEqual", "HardShrink", "Less",
-    "LessEqual", "Log", "Mod", "Power", "Reciprocal", "ReduceProd", "Round", "Sign", "Sqrt", "ThresholdedReLU", "TopK",
+    "ArgMax", "ArgMin", "Cast", "Ceil", "Divide", "Equal", "Expm1", "Floor", "Greater", "GreaterEqual", "HardShrink",
+    "Less", "LessEqual", "Log", "Log1p", "Mod", "Power", "Reciprocal", "ReduceProd", "Round", "Sign", "Sqrt", "Tan",
+    "ThresholdedReLU", "TopK",
 }  # fmt: skip
 
 
@@ -185,7 +187,7 @@ class Growing:
         """The layers to draw from: small differences of their inputs are small ones of their outputs, which are finite
         numbers for any input."""
         shipped = [c for c in Layer.members().values() if c.__module__.startswith("prototorch.")]
-        return [c for c in shipped if c.__name__ not in NOT_SMOOTH]
+        return [c for c in shipped if c.__name__ not in NOT_SMOOTH and not issubclass(c, AdaptedLayer)]
 
     def _one(self, word: str) -> bool:
         """A layer whose name holds a word ("*": an activation; "": any layer)."""
