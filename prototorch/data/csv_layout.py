@@ -58,7 +58,7 @@ def refuse_header_rows(header: Sequence[str], rows: Sequence[Sequence[str]], lin
 
     rows, lines: without the header.
     """
-    if len(set(header)) < len(header):
+    if len(set(header)) < len(header) and not all(map(is_number, header)):
         twice = next(word for word in header if header.count(word) > 1)
         places = " and ".join(str(at + 1) for at, word in enumerate(header) if word == twice)
         raise DataError(f"{name}: the columns {places} have one name; give each a name of its own")

@@ -350,7 +350,7 @@ def test_csv_given_classes_order(tmp_path):
         ("1,2\n", {"label": 2}, "there is no index 2"),
         ("1,2\n", {"label": -3}, "there is no index -3"),
         ("1\n2\n", {}, "no columns except the target"),
-        ("a,a\n1,2\n", {"label": "a"}, "2 columns named 'a'"),
+        ("a,a\n1,2\n", {"label": "a"}, "the columns 1 and 2 have one name"),
         ('1,"2\n3,4\n', {}, "line"),
         ("1,2\n\xff\0,2\n", {}, "NUL"),
         (b"1,2\n\xff,2\n", {}, "not UTF-8 text .byte 4"),

@@ -118,7 +118,9 @@ def test_a_function_of_images(tmp_path, name):
 def test_a_function_without_an_importer_is_refused_by_its_name(tmp_path):
     x = keras.Input((4,))
     keras.Model(x, ops.arctanh(x)).save(tmp_path / "model.keras")
-    with pytest.raises(ModelFileError, match=r"arctanh.*\(Arctanh: a function of keras.ops that no importer here knows"):
+    with pytest.raises(
+        ModelFileError, match=r"arctanh.*\(Arctanh: a function of keras.ops that no importer here knows"
+    ):
         load(tmp_path / "model.keras")
 
 
