@@ -109,6 +109,8 @@ def test_layer_in_keras_and_back(tmp_path, example):
         reasons = [NOT_EXPRESSIBLE.get(kind), f"Keras has no layer {kind}"]
         if row is not None and not row.reason:
             reasons.pop()
+        if row is not None and row.other_settings:
+            reasons.append(row.other_settings)
         if settings := model.net.nodes[0].layer.own_settings():
             reasons.append(f"Keras' {kind} has no {', '.join(settings)}")
         assert any(reason in str(error) for reason in reasons if reason)  # noqa: PT017

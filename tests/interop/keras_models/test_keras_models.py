@@ -306,9 +306,9 @@ def test_all_layers_without_counterpart_are_in_one_error():
     x = keras.Input((8, 3))
     y = K.Lambda(lambda v: v * 2)(x)
     y = K.UnitNormalization()(y)
-    y = K.Dense(3, activation=keras.activations.squareplus)(y)
+    y = K.Dense(3, activation=keras.activations.sparsemax)(y)
     net = keras.Model(x, K.Dense(2)(K.LSTM(4, stateful=False)(y)))
-    with pytest.raises(ModelFileError, match=r"Lambda.*program.*UnitNormalization.*squareplus") as error:
+    with pytest.raises(ModelFileError, match=r"Lambda.*program.*UnitNormalization.*sparsemax") as error:
         import_config(json.loads(net.to_json()), None, "net")
     assert "replace it" in str(error.value)
 

@@ -13,6 +13,7 @@ from prototorch.engine.harness.case import Case
 from prototorch.graph.net import InputNode, LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.add_loss import AddLoss
+from prototorch.layers.sampling import Noise
 from prototorch.layers.stream_recurrent import StreamRecurrentLayer
 from prototorch.model.model import Model
 
@@ -24,6 +25,8 @@ def refusal_of(case: Case) -> str | None:
     if isinstance(case.instance, StreamRecurrentLayer):
         return "reads time along the first axis"
     instance = case.instance
+    if isinstance(instance, Noise) or getattr(instance, "always", False) is True:
+        return "draws random numbers"
     if type(instance).__module__.endswith(("_loss", "class_accuracy")) and not isinstance(instance, AddLoss):
         return "one number for the whole batch" if getattr(instance, "reduction", None) != "none" else None
     return None

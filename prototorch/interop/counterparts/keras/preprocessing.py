@@ -48,6 +48,11 @@ def _write_normalization(layer: layers.Normalization, config: dict[str, Any]) ->
     config["variance"] = variance.item() if is_one else variance.tolist()
 
 
+def _write_discretization(layer: layers.Discretization, config: dict[str, Any]) -> None:
+    """Keras' class has no ``trainable``, as other layers have it."""
+    del config["trainable"]
+
+
 def _read_normalization(site: KerasLayerImport) -> Values:
     value = site.one()
     fields = site.fields(layers.Normalization)
@@ -87,7 +92,8 @@ ROWS = CounterpartRows(
             left_out=("axis", "mean", "variance"),
             passes_order=True,
         ),
-        KerasRow(layers=(layers.Discretization, layers.CategoryEncoding)),
+        KerasRow(layers=(layers.CategoryEncoding,)),
+        KerasRow(layers=(layers.Discretization,), write=_write_discretization),
         KerasRow(
             layers=(layers.Resizing,),
             data_format="channels_first",
