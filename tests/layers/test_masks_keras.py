@@ -214,12 +214,14 @@ def peer(layer):
         arguments["cells"] = [K.LSTMCell(2)]
     if "activation" in arguments:
         arguments["activation"] = "relu"
+    arguments |= {"num_tokens": 3} if cls is K.CategoryEncoding else {}
+    arguments |= {"bin_boundaries": [0.0]} if cls is K.Discretization else {}
     return cls(**arguments)
 
 
 # layers with another policy than Keras' layer of their name, by a row of docs/from-keras.md
 DELIBERATE = {"Permute", "Dot"} if differs("Masks behind Permute and Dot") else set()
-NEEDS_TENSORFLOW = {"TextVectorization"}  # Keras refuses to make the layer without it
+NEEDS_TENSORFLOW = {"TextVectorization", "IntegerLookup"}  # Keras refuses to make the layer without it
 
 
 @pytest.mark.parametrize("name", Layer.members())
