@@ -30,7 +30,7 @@ class Discretization(AdaptedLayer):
     normalizes = True
     learned_fields = ("bin_boundaries",)
     positional = ("bin_boundaries", "num_bins", "epsilon")
-    mask_policy = "keep"
+    mask_policy = "end"
     neutral_arguments = {
         "output_mode": neutral("int", hint="a CategoryEncoding behind it makes rows of zeros and ones"),
         "sparse": neutral(False, hint="it belongs to another output_mode"),

@@ -14,6 +14,7 @@ import numpy as np
 from prototorch.layers.activation import ActivationLayer
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import ChannelAxisLayer
+from prototorch.layers.linear_units import ThresholdedReLU
 from prototorch.layers.merge import MergeLayer
 from prototorch.layers.random_layer import RandomLayer
 from prototorch.layers.recurrent import RecurrentLayer
@@ -33,7 +34,8 @@ OWN_CASES = {"AdditiveAttention", "Attention", "ConvLSTM1D", "ConvLSTM2D", "Conv
 def layers_of_both() -> list[type[Layer]]:
     """The layers that Keras has by the same name."""
     left_out = {"RandomCrop"} if differs("RandomCrop outside training") else set()
-    left_out |= OWN_CASES | {"TextVectorization"}  # Keras' needs TensorFlow
+    left_out |= OWN_CASES | {"TextVectorization", "IntegerLookup"}  # Keras' need TensorFlow
+    left_out |= {"Discretization", "CategoryEncoding"}  # tests/layers/test_adapted_layers.py
     return [cls for name, cls in Layer.members().items() if hasattr(keras.layers, name) and name not in left_out]
 
 
@@ -69,6 +71,8 @@ def keras_layer(layer: Layer, data_format: str = "channels_last", ndim: int = 4,
 
 
 def _keras_value(value: Any) -> Any:
+    if isinstance(value, ThresholdedReLU):
+        return partial(keras.activations.threshold, threshold=value.theta, default_value=0.0)
     if isinstance(value, ActivationLayer):
         function = getattr(keras.activations, snake_case(type(value).__name__), None)
         own = Layer.specs().keys() | value.own_fields  # Keras does not have these

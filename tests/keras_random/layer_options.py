@@ -42,7 +42,7 @@ def random_layer(draw: Draw, cls: type[Layer], shapes: list[Shape], peer_fields:
         if name in fixed or hint is None:
             if isinstance(spec.type, Padding) and spec.type.words:
                 fixed.setdefault(name, draw.choice(spec.type.words))
-        elif spec.default is MISSING or draw.chance(0.7):
+        elif spec.default is MISSING or name in getattr(cls, "learned_fields", ()) or draw.chance(0.7):
             fixed[name] = hint(draw, cls, shapes)
     layer: Layer = drawn(cls, draw.random, shapes[0], **fixed)
     hinted = {n for n in cls.specs() if f"{cls.__name__}.{n}" in HINTS or n in HINTS}
