@@ -137,6 +137,8 @@ class IntegerLookup(AdaptedLayer):
     positional = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "vocabulary")
     neutral_arguments = {
         "output_mode": neutral("int", hint="a CategoryEncoding behind it makes rows of zeros and ones"),
+        "oov_method": neutral("floormod", hint="integers outside the vocabulary go to indices by the remainder"),
+        "salt": neutral(None, hint="it belongs to another oov_method"),
         "oov_token": neutral(-1, hint="integers outside the vocabulary have no integer that stands for them"),
         "invert": neutral(False, hint="get_vocabulary() gives the integers by index"),
         "vocabulary_dtype": neutral("int64", hint="integers have 64 bits"),

@@ -41,9 +41,12 @@ DELIBERATE = {
                     "Axis of normalization layers"),
     ("Concatenate", "axis"): "Axis of Concatenate",
     ("MeanIoU", "num_classes"): "MeanIoU reads the net's outputs",
-    **{("Normalization", name): "Mean and variance of Normalization" for name in ("mean", "variance")},
     **{(f"AveragePooling{n}D", "pool_size"): "Window of average pooling" for n in (1, 2, 3)},
 }  # fmt: skip
+
+
+#: arguments whose default is None there, with which Keras refuses to make the object
+NEEDED_THERE = {("CategoryEncoding", "num_tokens")}
 
 
 def arguments():
@@ -60,7 +63,7 @@ def other_defaults():
     for cls, argument, theirs in arguments():
         spec = cls.specs()[argument]
         if spec.required or theirs is inspect.Parameter.empty:
-            if spec.required != (theirs is inspect.Parameter.empty):
+            if (cls.__name__, argument) not in NEEDED_THERE and spec.required != (theirs is inspect.Parameter.empty):
                 yield cls.__name__, argument
             continue
         required = [n for n, s in cls.specs().items() if s.required]

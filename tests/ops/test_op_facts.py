@@ -36,6 +36,7 @@ OTHER_MEANINGS = {
     "train/metric_totals.py": {"min", "max"},  # the direction in which a metric improves
     "train/profiler.py": {"all"},
     "train/synthetic_batch.py": {"one_hot"},  # a form of targets
+    "train/target_scaling.py": {"log"},  # a scale of targets
     "train/class_weights.py": {"one_hot"},  # likewise
 }
 

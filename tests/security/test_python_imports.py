@@ -152,7 +152,7 @@ def test_included_files_and_blocks_cannot_import(text: Path) -> None:
     module = text.read_text().split('"')[1]
     (text.parent / "part.proto").write_text(f'import: "{module}"\n')
     text.write_text('include "part.proto"\ninput { shape: [4] }\nDense { units: 2 }\n')
-    with pytest.raises(TextError, match="only param, block and include"):
+    with pytest.raises(TextError, match="only param, let, assert, block and include"):
         pt.load_model(text, allow_python=True)
     text.write_text(f'block b() {{ import: "{module}" }}\nb {{ }}\ninput {{ shape: [4] }}\nDense {{ units: 2 }}\n')
     with pytest.raises(TextError):

@@ -88,6 +88,13 @@ CALLS = {
     ),
     "devices": ([],),
     "evaluate": (["{text}"], ["table.proto"], ["table.proto", "--data", "words.csv"]),
+    "explain": (["{text}"], ["table.proto", "words.csv"], ["table.proto", HOSTILE]),
+    "init": (
+        ["table.csv", "--target", HOSTILE],
+        ["words.csv", "-o", f"{HOSTILE.replace('/', '')}.proto"],
+        ["images", "-o", "own.proto"],
+        [HOSTILE],
+    ),
     "fmt": (["{text}", "--stdout"], ["{text}", "--check"]),
     "layers": ([], [HOSTILE]),
     "predict": (["{text}", "images"], ["{text}", HOSTILE]),

@@ -12,6 +12,7 @@ from prototorch.engine.harness.case import Case, cases
 from prototorch.engine.harness.layer_graph import CompiledLayer, named_outputs, trace_layer
 from prototorch.errors import UsageError
 from prototorch.graph.ir import Graph
+from prototorch.graph.trace import RANDOM_KEY
 from prototorch.interop.counterparts.row import counterpart_of
 from prototorch.interop.counterparts.torch.row import TorchRow
 from prototorch.interop.torch import torch_loss, torch_module
@@ -39,8 +40,8 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-6}
 
 
 def _is_beyond_ops(case: Case) -> bool:
-    """Whether a layer without a row does more than compute: it has weights, does something else in training, or gives
-    one number for the whole batch."""
+    """Whether a layer without a row does more than compute: it has weights, draws random numbers, does something else
+    in training, or gives one number for the whole batch."""
     row = counterpart_of("torch", case.layer)
     if isinstance(row, TorchRow) and row.module is not None and not isinstance(case.instance, RecurrentCell):
         return False
@@ -53,7 +54,7 @@ def _is_beyond_ops(case: Case) -> bool:
     differs = predicting != training_ops or bool(in_training.trace.losses)
     batch = case.specs("float32")[0].shape[0]
     whole = any(not v.ndim or v.shape[0] % batch for v in named_outputs(recording).values())
-    return bool(case.weights("float32")) or differs or whole
+    return bool(case.weights("float32")) or differs or whole or RANDOM_KEY in recording.trace.graph.inputs
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)

@@ -10,6 +10,7 @@ import numpy as np
 
 from prototorch.graph.ir import Node, Value
 from prototorch.graph.net import LayerNode, Net
+from prototorch.graph.trace import RANDOM_KEY
 from prototorch.interop.counterparts.torch.row import ModuleCall, TorchLayer
 from prototorch.interop.symbolic_batch import Recording, live_nodes, record_function
 from prototorch.interop.torch.codegen.expressions import SourceExpression, literal
@@ -185,6 +186,8 @@ class StepWriter:
             return collector.scalars[value]
         if value.kind == "state":
             return self._state(value.name)
+        if value.kind == "input" and value.name == RANDOM_KEY:
+            raise NotExpressibleError("it draws random numbers where a net predicts, and those of PyTorch are others")
         assert value.kind == "constant", value
         array = np.asarray(value.array)
         if array.ndim == 0:
