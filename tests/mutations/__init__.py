@@ -5,8 +5,8 @@ A mutation is an entry of one of the ``*.toml`` files beside this one::
     [[mutation]]
     name = "dropout: the same mask in every step"
     file = "prototorch/train/step_runner.py"
-    old = "random_key(self.plan_cache.seed, self.step)"
-    new = "random_key(self.plan_cache.seed, 0)"
+    old = "random_key(self.plan_cache.seed, self.step, number)"
+    new = "random_key(self.plan_cache.seed, 0, number)"
     tests = ["tests/train/test_randomness.py::test_every_step_draws_anew"]
 
 ``old`` must stand exactly once in the file: tests/test_mutations.py notices an entry whose code has changed.

@@ -12,6 +12,7 @@ from prototorch.schema.names import Identifier
 from prototorch.schema.shapes import Dims, Ints
 from prototorch.schema.types import Bool, Choice, FieldType, Float, Int, ListOf, Optional, Str, Union
 from prototorch.train.callbacks import Callback
+from prototorch.train.class_weight_field import ClassWeights
 from prototorch.train.config import Compile, Fit
 
 INPUTS = {"x": "[5]", "image": "[2, 6, 6]", "sequence": "[4, 3]"}
@@ -47,9 +48,8 @@ class TextGenerator:
         lines.append(f"Flatten {{ }}\nDense {{ units: {3 if classes else 1} }}")
         target = "label" if classes else "value"
         fixed = {"loss": "{ type: sparse_categorical_crossentropy { from_logits: true } }" if classes else "mse"}
-        lines.append(
-            "compile " + self.block(Compile, fixed if chance.random() < 0.9 else {}, skip=("device", "threads"))
-        )
+        fixed = fixed if chance.random() < 0.9 else {}
+        lines.append("compile " + self.block(Compile, fixed, skip=("device", "threads", "train")))
         data = f'{{ source: "data.npz"  label: "{target}"  features: "{name}"  threads: 0 }}'
         fixed = {"data": data, "epochs": str(chance.randint(1, 2)), "batch_size": str(chance.randint(1, 8))}
         fixed |= {"steps_per_epoch": "1"} if chance.random() < 0.5 else {}
@@ -80,9 +80,7 @@ class TextGenerator:
             elif name in LENGTHS and self.chance.random() < 0.15:
                 fields.append(f"{name}: {self.chance.randint(1, 3)}")
             elif name not in skip and name not in LENGTHS and (spec.required or self.chance.random() < 0.15):
-                fields.append(
-                    f"{name}: {self._name() if isinstance(spec.type, Identifier) else self.value(spec.type, depth)}"
-                )
+                fields.append(f"{name}: {self.value(spec.type, depth)}")
         return "{ " + "  ".join(fields) + " }"
 
     def value(self, kind: FieldType, depth: int) -> str:
@@ -112,6 +110,8 @@ class TextGenerator:
             case Identifier():
                 self.names += 1
                 return f'"name{self.names}"'
+            case ClassWeights():
+                return chance.choice(("balanced", "[1, 2, 0.5]", "[3]"))
             case Str():
                 return f'"{chance.choice(WORDS)}"'
             case ListOf():
