@@ -31,8 +31,8 @@ def test_balanced_weights_are_those_of_scikit_learn():
     expected = trained(BALANCED)
     equal(trained("balanced"), expected)
     equal(trained(line="class_weight: balanced "), expected)
-    equal(trained("balanced", y=np.eye(3)[Y], loss="categorical_crossentropy(from_logits: true)"),
-          trained(BALANCED, y=np.eye(3)[Y], loss="categorical_crossentropy(from_logits: true)"))  # fmt: skip
+    one_hot = {"y": np.eye(3)[Y], "loss": "categorical_crossentropy(from_logits: true)"}
+    equal(trained("balanced", **one_hot), trained(BALANCED, **one_hot))
     assert (expected[1] != trained()[1]).any()
 
 

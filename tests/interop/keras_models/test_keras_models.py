@@ -275,7 +275,7 @@ def test_the_compile_block_says_how_the_model_was_trained(tmp_path):
         metrics=["accuracy"],
     )
     text = check_equal(net, tmp_path / "net.keras")
-    assert "loss: CategoricalCrossentropy { label_smoothing: 0.1 }" in text.replace(
+    assert "CategoricalCrossentropy(label_smoothing: 0.1)" in text.replace(
         "categorical_crossentropy", "CategoricalCrossentropy"
     )
     assert "momentum: 0.9" in text
