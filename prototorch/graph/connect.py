@@ -14,7 +14,7 @@ from prototorch.layers.base import Layer
 from prototorch.text.diagnostics import Report
 from prototorch.text.name_resolution import string_values
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import ExpansionFrame, Field, InvalidValue, Value
+from prototorch.text.syntax_tree import Body, ExpansionFrame, Field, InvalidValue, Value
 
 
 @dataclass
@@ -197,3 +197,10 @@ def _first_line(span: Span | None) -> str:
 
 def _list_names(names: Any) -> str:
     return f" There are {', '.join(names)}." if 0 < len(names) <= 8 else ""
+
+
+def loss_outputs(compile_body: Body) -> list[Field]:
+    """The ``output`` fields of the losses in the body of a compile block."""
+    losses = [item for f in compile_body.fields if f.name == "loss" for item in getattr(f.value, "items", (f.value,))]
+    fields = [g for item in losses if isinstance(item, Body) for g in item.fields]
+    return [g for g in fields if g.name == "output" and not isinstance(g.value, InvalidValue)]

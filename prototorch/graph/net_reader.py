@@ -8,7 +8,13 @@ from pathlib import PurePath
 from typing import get_args
 
 from prototorch.errors import UsageError, did_you_mean
-from prototorch.graph.connect import Connections, ParsedLayer, check_input_count, complete_top_names
+from prototorch.graph.connect import (
+    Connections,
+    ParsedLayer,
+    check_input_count,
+    complete_top_names,
+    loss_outputs,
+)
 from prototorch.graph.input_spec import NetInput
 from prototorch.graph.net import InputNode, Net, in_input_format
 from prototorch.graph.net_imports import read_imports
@@ -374,17 +380,7 @@ class _NetReader:
     def loss_outputs(self) -> list[Field]:
         """The ``output`` fields of the losses in the compile block."""
         section = self.sections.get("compile")
-        if section is None:
-            return []
-        fields: list[Field] = []
-        for f in section.value.fields:
-            if f.name == "loss":
-                for item in getattr(f.value, "items", (f.value,)):
-                    if isinstance(item, Body):
-                        fields.extend(
-                            g for g in item.fields if g.name == "output" and not isinstance(g.value, InvalidValue)
-                        )
-        return fields
+        return [] if section is None else loss_outputs(section.value)
 
 
 def _all_names(fields: tuple[Field, ...]) -> dict[str, Span | None]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from prototorch.graph.connect import loss_outputs
 from prototorch.graph.net import LayerNode, Net
 from prototorch.graph.symbolic import top_names
 from prototorch.layers.base import Layer
 from prototorch.layers.channels import DataFormat
 from prototorch.schema.family import import_of
+from prototorch.text.name_resolution import string_values
 from prototorch.text.syntax_tree import Body, Field, Word, to_value_node
 
 
-def net_fields(net: Net) -> list[Field]:
+def net_fields(net: Net, sections: Sequence[Field] = ()) -> list[Field]:
     """The fields that declare the net. A `bottom` is left out where it is the layer before; a ``data_format`` that the
-    inputs and layers share is one line."""
+    inputs and layers share is one line; `output` is left out where it is the last layer, unless a loss is at another.
+
+    sections: the blocks that follow in the text. A loss at an inner layer makes it an output where none is named."""
     fields = [Field("name", to_value_node(net.name))]
     common = _common_data_format(net)
     if common is not None:
@@ -38,9 +42,14 @@ def net_fields(net: Net) -> list[Field]:
     for one in net.nodes:
         fields.append(layer_field(one, _less_data_format(one.layer, common), before))
         before = one.tops[0]
-    if net.outputs != (before,):
+    if net.outputs != (before,) or _has_inner_loss(net, sections):
         fields.append(Field("output", to_value_node(net.outputs[0] if len(net.outputs) == 1 else list(net.outputs))))
     return fields
+
+
+def _has_inner_loss(net: Net, sections: Sequence[Field]) -> bool:
+    bodies = [f.value for f in sections if f.name == "compile" and isinstance(f.value, Body)]
+    return any(not {*string_values(g.value)} <= {*net.outputs} for body in bodies for g in loss_outputs(body))
 
 
 def _common_data_format(net: Net) -> DataFormat | None:

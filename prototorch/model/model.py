@@ -180,7 +180,8 @@ class Model:
 
     def to_text(self) -> str:
         """The model as canonical text, with all blocks and repeats expanded; `load_model` reads it back equal."""
-        return format_fields([*net_fields(self.net), *self._blocks()])
+        blocks = self._blocks()
+        return format_fields([*net_fields(self.net, blocks), *blocks])
 
     def _blocks(self) -> list[Field]:
         blocks = [

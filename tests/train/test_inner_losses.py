@@ -107,6 +107,24 @@ def test_a_layer_that_only_a_loss_reads_is_saved_and_loaded(tmp_path):
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
+def test_an_output_at_the_last_layer_is_saved_where_a_loss_is_at_another(tmp_path):
+    text = """
+    input("x", [5])
+    a = Dense(4)
+    y = Dense(2)
+    output: "y"
+    compile { loss(mse, output: "y")  loss(mse, output: "a", target: "hint") }
+    """
+    model = model_from_text(text)
+    model.save(tmp_path / "m.h5")
+    for loaded in (pt.load_model(tmp_path / "m.h5"), model_from_text(model.to_text())):
+        assert loaded.outputs == model.outputs == ("y",)
+    expected = model.predict(X)
+    np.testing.assert_array_equal(pt.load_model(tmp_path / "m.h5").predict(X), expected)
+    without = model_from_text(text.replace('output: "y"\n    compile', "compile"))
+    assert model_from_text(without.to_text()).outputs == without.outputs == ("a", "y")
+
+
 def test_a_loss_layer_may_be_the_end_of_a_branch():
     model = model_from_text(
         'input { name: "x"  shape: [2] }\nSquare { name: "s" }\nAddLoss { weight: 0.5 }\n'

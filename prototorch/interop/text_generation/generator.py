@@ -124,7 +124,7 @@ def _generate(net: Net, policy: str, sections: Sequence[Field], comments: Sequen
 
 
 def _flat(net: Net, sections: Sequence[Field], comments: Sequence[str]) -> GeneratedText:
-    document = to_calls(Document((*net_fields(net), *sections)))
+    document = to_calls(Document((*net_fields(net, sections), *sections)))
     text = "".join(f"# {comment}\n" for comment in comments) + format_document(document)
     return GeneratedText(text, net, {node.name: node.name for node in net.nodes}, is_folded=False)
 
