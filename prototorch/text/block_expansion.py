@@ -26,6 +26,7 @@ from prototorch.text.output_names import (
     name_block_outputs,
     name_input,
     read_block_outputs,
+    refuse_closed_names,
     with_output_value,
 )
 from prototorch.text.syntax_tree import (
@@ -201,7 +202,8 @@ class BlockExpander(BlockArguments, ABC):
         bottom = fields_given.get("bottom")
         entry: Value | None = None
         if bottom is not None:
-            entry = self.name_resolver.resolve_strings(self.expand_value(bottom.value, names, scope), scope.prefix)
+            entry = refuse_closed_names(self, self.expand_value(bottom.value, names, scope), scope)
+            entry = self.name_resolver.resolve_strings(entry, scope.prefix)
         elif scope.bottom:
             entry = scope.bottom.pop()
         inputs = current_outputs(self, scope) if entry is None else tuple(string_values(entry))

@@ -59,7 +59,8 @@ class CallBinder(ABC):
 
     @abstractmethod
     def explain_outer_output(self, word: CallWord) -> str:
-        """What to write for an output outside of the block that the word stands in; "" where there is none."""
+        """What to write for an output outside of the block, or the turn of a repeat, that the word stands in; "" where
+        there is none."""
 
     @abstractmethod
     def output_value(self, word: str, span: Span | None) -> Value:

@@ -101,6 +101,8 @@ class CallInScope(CallBinder):
 
     def explain_outer_output(self, word: CallWord) -> str:
         resolver, prefix = self.state.name_resolver, self.scope.prefix
+        if self.scope.kind == NET and (message := resolver.explain_closed_name(word.text, prefix)):
+            return message
         block = self._block_around(word.span) if word.span is not None else None
         if block is None or self.scope.kind != NET or resolver.resolve(word.text, prefix) not in resolver.defined:
             return ""

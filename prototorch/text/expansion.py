@@ -26,7 +26,14 @@ from prototorch.text.name_resolution import TOP_LEVEL_BLOCKS, string_values
 from prototorch.text.nested_net import NET_WORD
 from prototorch.text.net_uses import NetExpander, key_of_main_file
 from prototorch.text.operands import BareWord, EvaluationError, from_caller, render_value
-from prototorch.text.output_names import NO_OUTPUT, check_output_names, forget_outputs, output_spans, with_output_value
+from prototorch.text.output_names import (
+    NO_OUTPUT,
+    check_output_names,
+    forget_outputs,
+    output_spans,
+    refuse_closed_names,
+    with_output_value,
+)
 from prototorch.text.syntax_tree import (
     Assert,
     BlockDef,
@@ -148,7 +155,10 @@ class _Expander(NetExpander):
         kind = type(value.items[0] if type(value) is ListValue and value.items else value)
         if kind is TypedBlock or kind is Body:
             inside = replace(scope, owner=(*scope.owner, statement.name))
-        new = self.replace_value(statement, self.expand_value(value, names, inside, scoped), scope)
+        new_value = self.expand_value(value, names, inside, scoped)
+        if scoped and statement.name == "bottom":
+            new_value = refuse_closed_names(self, new_value, scope)
+        new = self.replace_value(statement, new_value, scope)
         fields.append(self.note_top_level(new, scope) if scope.kind == NET else new)
 
     def expand_braces(self, statement: Field, names: Names, scope: Scope, fields: list[Field]) -> Field | None:
@@ -214,6 +224,7 @@ class _Expander(NetExpander):
             if not scope.prefix:
                 self.name_resolver.defined.update(dict.fromkeys(names, expanded.name_span))
         if expanded.name == "output" and not scope.prefix:
+            refuse_closed_names(self, expanded.value, scope)
             return replace(expanded, value=self.name_resolver.resolve_strings(expanded.value, ""))
         return expanded
 
@@ -264,7 +275,12 @@ class _Expander(NetExpander):
             message = f"This repeat takes at least {len(values) * each:,} steps; the limit is {limits.MAX_STEPS:,}."
             self.abort(message, statement.span, scope)
         inside = replace(scope, chain=ExpansionFrame("repeat", statement.span, scope.chain), top=False)
+        start, has_turns = len(fields), scope.kind == NET and len(values) > 1
+        if has_turns:
+            self.name_resolver.open_repeat(statement, scope.prefix)
         for value in values:
+            if has_turns:
+                self.name_resolver.open_turn()
             self.spend_steps(1, statement.span, scope)
             inner = new_names(names)
             if statement.target is not None:
@@ -272,8 +288,10 @@ class _Expander(NetExpander):
                     inner.update(bind_target(statement.target, value, statement.count.span))
                 except EvaluationError as error:
                     self.report_skipped(error.message, error.span, scope)
-                    return
+                    break
             fields.extend(self.expand_statements(statement.body.statements, inner, inside))
+        if has_turns:
+            self.name_resolver.close_repeat(fields, start, scope.last)
 
     def repeat_values(self, statement: Repeat, names: Names, scope: Scope) -> list[Any] | range:
         """The values that a repeat iterates over; empty after an error, which is reported."""

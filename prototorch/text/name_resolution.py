@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from prototorch.text.case_conversion import snake_case
 from prototorch.text.operands import ScopedString
+from prototorch.text.repeat_turns import RepeatTurns, given_names, rename_outputs
 from prototorch.text.source import Span
-from prototorch.text.syntax_tree import Body, Field, ListValue, Scalar, Value
+from prototorch.text.syntax_tree import Body, Field, ListValue, Repeat, Scalar, Value
 
 # Names that may be followed by braces at the top level of a text without being a layer.
 TOP_LEVEL_BLOCKS = frozenset(("input", "Input", "output", "preprocess", "augment", "weights", "weight_set", "rules",
@@ -31,6 +33,10 @@ class NameResolver:
         self.alias_spans: dict[str, Span | None] = {}  # of names that blocks give what they read
         self.outer: dict[str, str] = {}  # the prefix of layers in the braces of a use -> that of where they stand
         self.weight_owners: set[str] = set()  # the names in front of the weights of layers
+        self.repeats: list[RepeatTurns] = []  # those of several turns around what is being expanded
+        self.turn_names: dict[str, str] = {}  # a name that a turn of these gave -> the name of the output
+        self.closed_names: dict[str, Span | None] = {}  # names that several turns gave -> the repeat, which is expanded
+        self._given_names: dict[int, Any] = {}  # by the id of a repeat's statements: these, and the names they give
         self._counts: dict[tuple[str, str], int] = {}
 
     def automatic_name(self, type_name: str, prefix: str) -> str:
@@ -53,7 +59,7 @@ class NameResolver:
         """The full name of a reference below ``prefix``: the innermost scope that defines it wins."""
         scope = prefix
         while True:
-            full = scope + name
+            full = self.turn_names.get(scope + name, scope + name)
             while full not in self.defined and full in self.aliases:
                 full = self.aliases[full]
             if full in self.defined:
@@ -68,11 +74,91 @@ class NameResolver:
 
     def is_readable(self, word: str, prefix: str) -> bool:
         """Whether a word below ``prefix`` names an output: of the same block, or of one whose braces it stands in."""
-        while prefix + word not in self.defined and prefix + word not in self.aliases:
+        while not any(prefix + word in names for names in (self.defined, self.aliases, self.turn_names)):
             if prefix not in self.outer:
                 return False
             prefix = self.outer[prefix]
         return True
+
+    # ------------------------------------------------------------------ names that a repeat's turns give
+
+    def is_taken(self, full: str) -> bool:
+        """Whether an output can have this full name no more."""
+        if full in self.defined or full in self.aliases:
+            return True
+        return any(full in repeat.current for repeat in self.repeats)
+
+    def name_output(self, full: str) -> str:
+        """The name that an output bears which the text names ``full``: in a repeat of several turns one of its own."""
+        repeat = next((r for r in reversed(self.repeats) if r.owns(full)), None)
+        if repeat is None or full in self.defined or full in self.aliases:
+            return full
+        if full in repeat.current:
+            return self.turn_names[full]
+        self.closed_names.pop(full, None)
+        new = full
+        while new == full or new in self.defined or new in self.aliases:
+            number = self._counts.get((full, "turn"), 0) + 1
+            self._counts[full, "turn"] = number
+            new = f"{full}/{number}"
+        repeat.outputs.setdefault(full, []).append(new)
+        repeat.current.add(full)
+        self.turn_names[full] = new
+        return new
+
+    def open_repeat(self, statement: Repeat, prefix: str) -> None:
+        """Before the turns of a repeat that has several."""
+        statements = statement.body.statements
+        if id(statements) not in self._given_names:
+            self._given_names[id(statements)] = (statements, given_names(statements))
+        names, always = self._given_names[id(statements)][1]
+        self.repeats.append(RepeatTurns(prefix, statement.span, names, always))
+
+    def open_turn(self) -> None:
+        """Before each turn: what every turn gives is not that of the turn before."""
+        repeat = self.repeats[-1]
+        for word in repeat.always:
+            self.turn_names.pop(repeat.prefix + word, None)
+        repeat.current.clear()
+
+    def close_repeat(self, fields: list[Field], start: int, last: list[str]) -> None:
+        """Behind the last turn. A name that a single turn gave, in an ``if``, stays; the others are no longer readable.
+
+        fields: from ``start`` on those of the repeat. last: the output of the last layer, which may be renamed.
+        """
+        repeat = self.repeats.pop()
+        new_names: dict[str, str] = {}
+        for full, outputs in repeat.outputs.items():
+            self.turn_names.pop(full, None)
+            if len(outputs) > 1:
+                self.closed_names[full] = repeat.span
+                continue
+            old, new = outputs[0], self.name_output(full)
+            if old in self.defined:
+                self.defined[new] = self.defined.pop(old)
+                new_names[old] = new
+                self.aliases[old] = new
+            else:
+                self.aliases[new] = old
+        if new_names:
+            rename_outputs(fields, new_names, start)
+            last[:] = [new_names.get(name, name) for name in last]
+
+    def explain_closed_name(self, word: str, prefix: str) -> str:
+        """What is wrong with reading a name that turns of a repeat gave behind it; "" where it is none."""
+        prefix = _prefix_of(word, prefix)
+        if self.is_readable(word, prefix):
+            return ""
+        while prefix + word not in self.closed_names:
+            if prefix not in self.outer:
+                return ""
+            prefix = self.outer[prefix]
+        span = self.closed_names[prefix + word]
+        at = f" at line {span.line}" if span is not None else ""
+        return (
+            f"{str(word)!r} is local to a turn of the repeat{at}: give the layer a name, such as "
+            f'name: "{word}_${{i}}", and read it by that.'
+        )
 
     def resolve_weight_owner(self, name: str, prefix: str) -> str:
         """The full name of a layer, or of a ``weights`` field, below ``prefix``: the innermost scope that has it."""
@@ -102,7 +188,7 @@ class NameResolver:
                 value = map_strings(value, lambda text: prefix + text)
                 name = next(iter(string_values(value)), "")
             elif f.name == "top":
-                value = map_strings(value, lambda text: _prefix_of(text, prefix) + text)
+                value = map_strings(value, lambda text: self.name_output(_prefix_of(text, prefix) + text))
                 tops.extend(string_values(value))
             elif f.name == "bottom":
                 value = self.resolve_strings(value, prefix)

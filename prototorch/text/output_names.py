@@ -39,6 +39,7 @@ __all__ = [
     "name_input",
     "output_spans",
     "read_block_outputs",
+    "refuse_closed_names",
     "with_output_value",
 ]
 
@@ -73,9 +74,11 @@ def output_spans(statements: Sequence[Any]) -> dict[str, list[Span]]:
 def check_output_name(state: ExpansionState, output: Word, scope: Scope) -> Word | None:
     """The name that a statement gives its output; None where it is taken, which is reported."""
     resolver, full = state.name_resolver, scope.prefix + output.text
-    if full not in resolver.defined and full not in resolver.aliases:
+    if not resolver.is_taken(full):
         return output
+    full = resolver.turn_names.get(full, full)
     first = resolver.defined.get(full) or resolver.alias_spans.get(full)
+    full = scope.prefix + output.text
     at = f" (first at line {first.line})" if first is not None else ""
     state.report_skipped(f"The output name {full!r} is used twice{at}.", output.span, scope)
     return None
@@ -131,14 +134,28 @@ def name_block_outputs(
         state.report_skipped(f"{has}, and {len(words)} are named.", words[len(outputs)].span, scope)
     resolver = state.name_resolver
     for number, (word, name) in enumerate(zip(words, outputs, strict=False)):
-        new = scope.prefix + word.text
         if word.text == NO_NAME:
             continue
+        new = resolver.name_output(scope.prefix + word.text)
         if name in outputs[:number] or not resolver.rename_output(fields, name, new, word.span):
             resolver.aliases[new] = name
         elif number == 0:
             scope.last[:] = [new]
     forget_outputs(state, words[len(outputs) :], scope)
+
+
+def refuse_closed_names(state: ExpansionState, value: Value, scope: Scope) -> Value:
+    """The names of outputs that are read; `InvalidValue` where one is local to turns of a repeat above, which is
+    reported."""
+    if not state.name_resolver.closed_names:
+        return value
+    for item in value.items if isinstance(value, ListValue) else (value,):
+        if isinstance(item, Scalar) and isinstance(item.value, str):
+            message = state.name_resolver.explain_closed_name(item.value, scope.prefix)
+            if message:
+                state.report_skipped(message, item.span, scope)
+                return InvalidValue(item.span)
+    return value
 
 
 # ---------------------------------------------------------------------- what a block reads and gives
@@ -219,7 +236,7 @@ def name_input(state: ExpansionState, statement: Field, name: Value | None, scop
 
 def _name_read_output(state: ExpansionState, word: Word, name: str, scope: Scope) -> None:
     if check_output_name(state, word, scope) is not None:
-        full = scope.prefix + word.text
+        full = state.name_resolver.name_output(scope.prefix + word.text)
         state.name_resolver.aliases[full] = name
         state.name_resolver.alias_spans[full] = word.span
 
@@ -228,7 +245,7 @@ def forget_outputs(state: ExpansionState, words: Sequence[Word], scope: Scope) -
     """The names of outputs that do not exist, after a mistake that is reported: who reads them is not to blame."""
     for word in words:
         if word.text != NO_NAME:
-            state.name_resolver.defined[scope.prefix + word.text] = word.span
+            state.name_resolver.defined[state.name_resolver.name_output(scope.prefix + word.text)] = word.span
 
 
 def with_output_value(statement: Field) -> Field:
@@ -264,7 +281,8 @@ def read_block_outputs(state: ExpansionState, value: Value, statement: Field, sc
             below = state.output_spans.get(str(name))
             if not hint and below:
                 hint = f" It is defined below (line {below[0].line})."
-            message = f"There is no output named {str(name)!r} before it in {use.block}.{hint}"
+            message = resolver.explain_closed_name(str(name), scope.prefix)
+            message = message or f"There is no output named {str(name)!r} before it in {use.block}.{hint}"
             state.report_skipped(message, item.span, scope)
             continue
         use.outputs.append((full, item.span))

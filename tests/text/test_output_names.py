@@ -11,6 +11,7 @@ from prototorch.cli.main import group
 from prototorch.errors import TextError
 from prototorch.graph.net_reader import read_net
 from prototorch.graph.text_upgrade import upgrade_document
+from prototorch.text.brace_style import to_braces
 from prototorch.text.call_style import to_calls
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
@@ -88,6 +89,112 @@ def test_names_are_local_to_a_block():
     assert 'top: "residual_2/x"' in text
     with pytest.raises(TextError, match="There is no output named 'h' before it"):
         load_text(HEAD + "two(3)\nAdd(h, image)")
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (
+            "repeat 2 { x = Dense(4)  Add(x, image) }",
+            'Dense(4, top: "x/1")  Add("x/1", "image")  Dense(4, top: "x/2")  Add("x/2", "image")',
+        ),
+        (
+            'repeat 2 { Dense { units: 4  top: "x" }  Add { bottom: ["x", "image"] } }',
+            'Dense(4, top: "x/1")  Add("x/1", "image")  Dense(4, top: "x/2")  Add("x/2", "image")',
+        ),
+        (
+            "repeat 2 { pair(image) -> (x, y)  Concatenate(x, y) }",
+            'pair(image, top: ["x/1", "y/1"])  Concatenate("x/1", "y/1")  '
+            'pair(image, top: ["x/2", "y/2"])  Concatenate("x/2", "y/2")',
+        ),
+        (
+            "skip = Dense(4)  repeat 2 { x = two(4)  Add(x, skip) }",
+            'skip = Dense(4)  two(4, top: "x/1")  Add("x/1", skip)  two(4, top: "x/2")  Add("x/2", skip)',
+        ),
+        (
+            "repeat 2 { x = Dense(4)  residual { Dense(4)  Add(x, x) } }",
+            'Dense(4, top: "x/1")  residual { Dense(4)  Add("x/1", "x/1") }  '
+            'Dense(4, top: "x/2")  residual { Dense(4)  Add("x/2", "x/2") }',
+        ),
+        (
+            "repeat 2 { x = Dense(4)  repeat 2 { y = ReLU  Add(x, y) } }",
+            'Dense(4, top: "x/1")  ReLU { top: "y/1" }  Add("x/1", "y/1")  ReLU { top: "y/2" }  Add("x/1", "y/2")  '
+            'Dense(4, top: "x/2")  ReLU { top: "y/3" }  Add("x/2", "y/3")  ReLU { top: "y/4" }  Add("x/2", "y/4")',
+        ),
+        (
+            "repeat 2 { repeat 1 { x = Dense(4) }  if true { y = ReLU }  Add(x, y) }",
+            'Dense(4, top: "x/1")  ReLU { top: "y/1" }  Add("x/1", "y/1")  '
+            'Dense(4, top: "x/2")  ReLU { top: "y/2" }  Add("x/2", "y/2")',
+        ),
+        (
+            "repeat 2 { x = Dense(4)  Add(x, image) }  x = Dense(3)  Dense(x, 5)",
+            'Dense(4, top: "x/1")  Add("x/1", "image")  Dense(4, top: "x/2")  Add("x/2", "image")  '
+            "x = Dense(3)  Dense(x, 5)",
+        ),
+        (
+            "repeat 2 { Add { branch { x = Dense(4) }  branch { } }  Add(x, image) }",
+            'Add { branch { Dense(4, top: "x/1") }  branch { } }  Add("x/1", "image")  '
+            'Add { branch { Dense(4, top: "x/2") }  branch { } }  Add("x/2", "image")',
+        ),
+    ],
+)
+def test_each_turn_of_a_repeat_has_its_names(text, plain):
+    head = HEAD + 'block pair() { a = input  p = Dense(a, 3)  q = Dense(a, 4)  output: ["p", "q"] }\n'
+    assert format_document(load_text(head + text)) == format_document(load_text(head + plain))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("repeat 1 { x = Dense(4) }  Add(x, image)", "x = Dense(4)  Add(x, image)"),
+        (
+            'repeat i in $range(3) { if $(i == 1) { x = two(4) }  ReLU }  Add(x, image)  output: "x"',
+            'ReLU  x = two(4)  ReLU  ReLU  Add(x, image)  output: "x"',
+        ),
+        (
+            'repeat i in $range(3) { if $(i == 0) { x = Dense(4) }  Add(x, image) }  Add { bottom: ["x", "image"] }',
+            "x = Dense(4)  Add(x, image)  Add(x, image)  Add(x, image)  Add(x, image)",
+        ),
+        (
+            'repeat i in $range(2) { Dense(4) { top: "up_${i}" } }  Add(up_0, up_1)',
+            "up_0 = Dense(4)  up_1 = Dense(4)  Add(up_0, up_1)",
+        ),
+        (
+            'repeat i in $range(2) { Dense(4, name: "up_${i}") }  Add("up_0", "up_1")',
+            'Dense(4, name: "up_0")  Dense(4, name: "up_1")  Add("up_0", "up_1")',
+        ),
+        (
+            "repeat i in $range(2) { if $(i == 1) { Add { branch { x = Dense(4) }  branch { } } } }  Add(x, image)",
+            "Add { branch { x = Dense(4) }  branch { } }  Add(x, image)",
+        ),
+    ],
+)
+def test_a_name_of_a_single_turn_is_read_behind_the_repeat(text, plain):
+    assert format_document(load_text(HEAD + text)) == format_document(load_text(HEAD + plain))
+
+
+def test_a_net_with_names_in_turns_computes_and_is_saved(tmp_path):
+    text = 'input("image", [4])\nrepeat 3 {\n  up = Dense(4)\n  Add(up, image)\n}\n'
+    model = pt.load_model(text=text)
+    rows = np.random.default_rng(0).standard_normal((3, 4), dtype=np.float32)
+    result = np.asarray(model.predict(rows))
+    w = [np.asarray(value) for value in model.get_weights().values()]
+    x = rows
+    for turn in range(3):
+        x = x @ w[2 * turn] + w[2 * turn + 1] + rows
+    np.testing.assert_allclose(result, x, rtol=1e-4, atol=1e-5)
+    model.save(tmp_path / "m.h5")
+    np.testing.assert_array_equal(np.asarray(pt.load_model(tmp_path / "m.h5").predict(rows)), result)
+    plain = pt.load_model(text=expanded(text))
+    plain.set_weights(model.get_weights())
+    np.testing.assert_array_equal(np.asarray(plain.predict(rows)), result)
+
+
+def test_both_styles_of_a_repeat_mean_the_same():
+    text = 'input { name: "image"  shape: [4] }\nrepeat 2 { x = Dense(4)  Add(x, image) }\n'
+    braces = format_document(to_braces(parse(text)))
+    assert "x =" not in braces
+    assert load_text(braces) == load_text(text)
 
 
 def test_an_output_and_a_loss_read_the_name():
