@@ -10,7 +10,19 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prototorch.ops.core import Op
-from prototorch.ops.elementwise import UnaryOp, abs_, cast, exp, full, minimum, ones_like, square, tanh, where
+from prototorch.ops.elementwise import (
+    UnaryOp,
+    abs_,
+    exp,
+    full,
+    logical_and,
+    minimum,
+    ones_like,
+    square,
+    tanh,
+    where,
+    zeros_like,
+)
 from prototorch.ops.facts import flops_per_output
 from prototorch.ops.reduce import sum_to
 from prototorch.ops.special import erf, erf_array
@@ -45,8 +57,20 @@ class ActivationGrad(Op):
         return g * self.derivative(v, **attrs)
 
 
-def _mask(condition: Any, like: Any) -> Any:
-    return cast(condition, dtype=like.dtype)
+class SelectingGrad(ActivationGrad):
+    """The gradient of an activation that is constant outside an interval: 0 there whatever g is (inf and NaN too, of
+    which a product with 0 would be NaN), as in PyTorch; ``scale(g, v)`` within it."""
+
+    def passes(self, v: Any, **attrs: Any) -> Any:
+        """The condition under which the activation is not constant at v."""
+        raise NotImplementedError
+
+    def scale(self, g: Any, v: Any, **attrs: Any) -> Any:
+        """The gradient where it passes."""
+        return g
+
+    def decompose(self, g: Any, v: Any, **attrs: Any) -> Any:
+        return where(self.passes(v, **attrs), self.scale(g, v, **attrs), zeros_like(g))
 
 
 def _positive_part(xp: Any, x: Any) -> Any:
@@ -73,15 +97,15 @@ def softplus_array(xp: Any, x: Any) -> Any:
     return _positive_part(xp, x) + xp.log1p(_exp_minus_abs(xp, x))
 
 
-class ReluGrad(ActivationGrad):
+class ReluGrad(SelectingGrad):
     reads_output = True
     reads_sign = True
 
-    def derivative(self, v):
-        return _mask(v > 0, v)
+    def passes(self, v):
+        return v > 0
 
     def reference(self, xp, g, v):
-        return g * xp.astype(v > 0, g.dtype)
+        return xp.where(v > 0, g, xp.zeros((), dtype=g.dtype))
 
 
 class Relu(UnaryOp):
@@ -93,11 +117,11 @@ class Relu(UnaryOp):
         return _positive_part(xp, x)
 
 
-class Relu6Grad(ActivationGrad):
+class Relu6Grad(SelectingGrad):
     reads_output = True
 
-    def derivative(self, v):
-        return _mask(v > 0, v) * _mask(v < 6, v)
+    def passes(self, v):
+        return logical_and(v > 0, v < 6)
 
 
 class Relu6(UnaryOp):
@@ -288,13 +312,16 @@ class Softsign(UnaryOp):
         return x / (xp.abs(x) + 1)
 
 
-class HardSigmoidGrad(ActivationGrad):
+class HardSigmoidGrad(SelectingGrad):
     """From the output."""
 
     reads_output = True
 
-    def derivative(self, v):
-        return _mask(v > 0, v) * _mask(v < 1, v) * (1 / 6)
+    def passes(self, v):
+        return logical_and(v > 0, v < 1)
+
+    def scale(self, g, v):
+        return g * (1 / 6)
 
 
 class HardSigmoid(UnaryOp):
@@ -307,11 +334,14 @@ class HardSigmoid(UnaryOp):
         return y / 6
 
 
-class HardSwishGrad(ActivationGrad):
+class HardSwishGrad(SelectingGrad):
     """From the input."""
 
-    def derivative(self, v):
-        return where(v < 3, (v * 2 + 3) * (1 / 6) * _mask(v > -3, v), ones_like(v))
+    def passes(self, v):
+        return v > -3
+
+    def scale(self, g, v):
+        return g * where(v < 3, (v * 2 + 3) * (1 / 6), ones_like(v))
 
 
 class HardSwish(UnaryOp):
@@ -329,7 +359,7 @@ class Prelu(Op):
     elementwise = True
     derivatives = (
         lambda g, y, x, alpha: where(x > 0, g, g * alpha),
-        lambda g, y, x, alpha: sum_to(g * minimum(x, 0), alpha.shape),
+        lambda g, y, x, alpha: sum_to(where(x > 0, zeros_like(g), g * x), alpha.shape),
     )
 
     def infer_spec(self, x: Spec, alpha: Spec) -> Spec:

@@ -8,7 +8,7 @@ typedef pack<X, PACK> XS;
 FN A root(A v) { return (A)1 / sqrt_of(v); }
 #ifdef ACTIVATION_MASK
 // a gradient masked by the derivative of the activation that followed; y is its input
-FN A masked_gradient(A g, A y) { return g * (A)(ACTIVATION_MASK); }
+FN A masked_gradient(A g, A y) { return ACTIVATION_MASK ? g : (A)0; }
 #endif
 
 // partial statistics of each channel: part[0] means, part[1] squares; neighbouring threads have neighbouring channels (INNER = 1)

@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Specs = tuple[Spec, ...]
-#: the derivatives of activations as conditions on their input: 1 where they hold, else 0
+#: the derivatives of activations as conditions on their input: the gradient passes where they hold, else it is 0
 DERIVATIVE_MASKS = {"relu_grad": "(y > 0)", "relu6_grad": "(y > 0 && y < 6)"}
 
 
@@ -49,8 +49,8 @@ class BatchNormGeometry:
     """How a batch norm's input lies: [outer, channels, inner], and how its channels are cut into chunks.
 
     x, w, v: the input, a learned vector, statistics that are read. statistics: those that are written, by default as v.
-    others: further arrays that are read and written along with x. activation_mask: C expression of y, the derivative (0
-    or 1) of the activation that followed, by which the gradient is multiplied. target_blocks: see `ColumnTiling`.
+    others: further arrays that are read and written along with x. activation_mask: C condition on y, under which the
+    gradient passes through the activation that followed. target_blocks: see `ColumnTiling`.
     """
 
     def __init__(

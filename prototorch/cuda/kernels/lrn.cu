@@ -103,7 +103,7 @@ KERNEL lrn_recompute_grad(index n, const X* g, const X* x, X* dx, A scale, A k, 
 #pragma unroll
             for (i32 d = 0; d <= 2 * HALF; d++) sum += grad[j + d];
             const A own = v[j + 2 * HALF], made = through[j] - own * sum * factor;
-            put(out.v[j], ACTIVATION_MASK ? made * (A)(own > 0) : made);
+            put(out.v[j], ACTIVATION_MASK && !(own > 0) ? (A)0 : made);
         }
         *(XS*)(dx + at) = out;
     }

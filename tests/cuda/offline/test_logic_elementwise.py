@@ -61,6 +61,31 @@ def test_every_activation_gradient(device):
             check_kernel(device, name, [g, x], attrs.get(name, {}))
 
 
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("name", ["relu_grad", "relu6_grad", "hard_sigmoid_grad", "hard_swish_grad"])
+def test_a_gradient_that_does_not_pass_is_0(device, name, bad):
+    x = np.where(np.arange(24) % 2, -4.0, 0.5).astype(np.float32)
+    (dx,) = check_kernel(device, name, [np.where(x < 0, bad, 1).astype(np.float32), x])
+    assert (dx[x < 0] == 0).all()
+    assert (dx[x > 0] > 0).all()
+
+
+def test_a_gradient_that_does_not_pass_is_0_in_fused_kernels(device):
+    x = np.random.default_rng(0).uniform(1, 2, (4, 8, 3, 3)).astype(np.float32)
+    x[::2] *= -1
+    g = np.where(x < 0, np.inf, 1).astype(np.float32)
+    one, zero = np.ones(8, np.float32), np.zeros(8, np.float32)
+    norm = {"activation_grad": "relu_grad", "eps": 1e-3}
+    lrn = {"size": 1, "alpha": 0.1, "beta": 0.75, "k": 2.0, "through_relu": True}
+    for layout in (None, LAST):
+        arrays, layouts = [g, x, one, zero, zero, one], [layout, layout, *[None] * 4]
+        made = check_kernel(device, "batch_norm_relu_grad", arrays, norm, layouts, [layout, None, None], 1e-4, 1e-4)
+        assert all(np.isfinite(m).all() for m in made)
+    only = np.where(x[:, :1] < 0, np.inf, 1).astype(np.float32)  # one channel, so that none has an infinite neighbour
+    (dx,) = check_kernel(device, "lrn_recompute_grad", [only, np.maximum(x[:, :1], 0)], lrn, rtol=1e-4, atol=1e-4)
+    assert np.isfinite(dx).all()
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [((4, 8), (4, 8)), ((4, 8), ()), ((2, 3, 5), (3, 1)), ((4, 1, 6), (1, 5, 1)), ((3, 1), (3, 4)), ((1,), (1,))],
