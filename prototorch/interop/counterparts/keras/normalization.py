@@ -8,7 +8,7 @@ from prototorch import layers
 from prototorch.interop.counterparts.keras.row import KerasRow
 from prototorch.interop.counterparts.keras.weights import unless_off
 from prototorch.interop.counterparts.row import CounterpartRows, WeightPair, same_weights
-from prototorch.interop.keras.config_import.config_fields import NotImportableError
+from prototorch.interop.keras.config_import.config_fields import NotImportableError, is_of_keras_3
 from prototorch.interop.keras.config_import.layer_import import own_axis
 from prototorch.interop.keras.config_import.site import KerasLayerImport, Values
 from prototorch.model.loading.layout.layout_table import NotExpressibleError
@@ -32,6 +32,8 @@ def _read_norm(site: KerasLayerImport) -> Values:
     if isinstance(axis, list | tuple) and cls is not layers.LayerNormalization:
         if len(axis) != 1:
             raise NotImportableError(f"axis={axis} has no counterpart: one axis is normalized")
+        if is_of_keras_3(site.config):
+            raise NotImportableError(f"axis={axis} is a list, which Keras 3 does not take: its axis is a number")
         axis = axis[0]
     ours = own_axis(axis, value)
     if cls is not layers.LayerNormalization:

@@ -21,6 +21,7 @@ from prototorch.interop.keras.config_import.config_fields import (
     object_of,
     plain_name,
 )
+from prototorch.interop.keras.config_json import MODEL_CLASSES
 from prototorch.layers.base import Layer
 from prototorch.schema.neutral_arguments import neutral_arguments
 
@@ -39,11 +40,13 @@ __all__ = [
 
 _MODULES = re.compile(
     r"(?:tensorflow\.)?(?:python\.)?(?:tf_keras|tf\.keras|keras)(?:\.src)?"
-    r"(?:\.(?P<part>layers|models|engine|ops|legacy|initializers|regularizers|constraints)(?:\.\w+)*)?"
-    r"|builtins"
+    r"(?:\.(?P<part>layers|models|engine|ops|legacy|initializers|regularizers|constraints)(?P<file>(?:\.\w+)*))?"
 )
-#: where Keras has the objects that are arguments of layers
-_OBJECT_PARTS = ("initializers", "regularizers", "constraints")
+#: the parts of Keras in which layers and functions are, and those in which the classes of models are
+_LAYER_PARTS = ("layers", "engine", "ops", "legacy")
+_MODEL_PARTS = (None, "models", "engine", "legacy")
+#: the last names of the modules in which Keras 1 to 3 declare the classes of models
+_MODEL_FILES = ("models", "engine", "sequential", "functional", "model", "training", "training_v1")
 Shape = tuple[int | None, ...]
 _BOOLEANS = ("trainable", "sparse", "ragged", "unroll", "stateful", "optional", "synchronized")
 _INPUT_ARGUMENTS = {
@@ -58,19 +61,20 @@ _RANDOM_ARGUMENTS = {"input_axes", "output_axes"}  # of those with a seed
 _DTYPE = re.compile(r"u?int(?:8|16|32|64)|b?float(?:8|16|32|64)|bool|string")
 _POLICY_NAME = re.compile(rf"(?:{_DTYPE.pattern})|mixed_b?float16|(?:int8|int4|float8|gptq|awq)\w*_from_\w+")
 _POLICY = re.compile(r"(?:\w+>)?(?:Float|Int8|Quantized|QuantizedFloat8)?(?:DType)?Policy(?:V1|Map)?")
+_POLICY_MODULE = re.compile(
+    r"(?:tf_keras|tf\.keras|keras)(?:\.src)?(?:\.(?:mixed_precision|dtype_policies)(?:\.\w+)*)?"
+)
 #: initializers of Keras that do not exist here; what they gave is in the weights
 _OTHER_INITIALIZERS = ("STFT",)
 #: what layers of older versions list without an effect on what they compute
 _OLD_ARGUMENTS = frozenset({"weights", "input_length", "batch_size", "activity_regularizer", "renorm", "arguments"})
 
 
-def check_input(config: Mapping[str, Any], module: str) -> None:
+def check_input(config: Mapping[str, Any]) -> None:
     """Raise NotImportableError for the config of an input that Keras does not take."""
     unknown = config.keys() - _INPUT_ARGUMENTS
-    if unknown or not is_keras_module(module or "keras"):
-        raise NotImportableError(
-            f"is an input with {min(unknown)!r:.60}" if unknown else f"is of the module {module:.60}"
-        )
+    if unknown:
+        raise NotImportableError(f"is an input with {min(unknown)!r:.60}")
     if not isinstance(config.get("name"), str | None):
         raise NotImportableError(f"is an input with the name {config['name']!r:.60}")
     for name in ("sparse", "ragged", "optional", "trainable"):
@@ -97,14 +101,16 @@ def check_model(kind: str, config: Any) -> None:
 
 
 def check_class(declaration: Mapping[str, Any], takes_other_modules: bool = False) -> None:
-    """Raise NotImportableError for a class of Keras' own that is registered under another name, as none of them is, and
-    for a class of no module, or of another's."""
+    """Raise NotImportableError for a class of Keras' own that is registered under another name, as none of them is, for
+    one in a module of Keras in which it is not, and for a class of no module, or of another's."""
     kind, module = str(declaration.get("class_name")), declaration.get("module", "")
     registered_name = declaration.get("registered_name")
-    is_known = module == "" or is_keras_module(str(module)) or (takes_other_modules and module)
+    is_of_keras = _MODULES.fullmatch(str(module)) is not None
+    is_known = module == "" or is_keras_module(str(module), kind) or (takes_other_modules and module)
     if not is_known:
-        raise NotImportableError(f"is {kind:.60} of the module {module!r:.60}, which is none of Keras'")
-    if registered_name and is_keras_module(str(module)) and registered_name != kind:
+        where = f"where Keras has no {kind:.60}" if is_of_keras else "which is none of Keras'"
+        raise NotImportableError(f"is {kind:.60} of the module {module!r:.60}, {where}")
+    if registered_name and is_of_keras and registered_name != kind:
         raise NotImportableError(f"is a class of Keras and has the registered_name {registered_name!r:.60}")
 
 
@@ -148,10 +154,17 @@ def is_dtype(value: Any) -> bool:
     return isinstance(value, str) and _DTYPE.fullmatch(value) is not None
 
 
-def is_keras_module(name: str) -> bool:
-    """Whether the module that a config names for a layer or a model is one of Keras'."""
+def is_keras_module(name: str, kind: str) -> bool:
+    """Whether the module that a config names for a class is one in which Keras has layers or, for the class of a model,
+    models. Layers are not in ``keras`` itself, and Functional is in no module but its own."""
     match = _MODULES.fullmatch(name)
-    return match is not None and match["part"] not in _OBJECT_PARTS
+    if match is None:
+        return False
+    if kind not in MODEL_CLASSES:
+        return match["part"] in _LAYER_PARTS
+    if match["file"]:
+        return match["part"] in _MODEL_PARTS and name.rpartition(".")[2] in _MODEL_FILES
+    return match["part"] in _MODEL_PARTS and kind != "Functional"
 
 
 def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
@@ -211,9 +224,10 @@ def _check_dtype(value: Any) -> None:
         config = value.get("config")
         name = config.get("name", config.get("source_name")) if isinstance(config, dict) else None
         names = {"name", "source_name", "mode", "amax_history_length", "loss_scale"}
-        is_policy = _POLICY.fullmatch(str(value.get("class_name"))) and is_keras_module(
+        is_policy = _POLICY.fullmatch(str(value.get("class_name"))) and _POLICY_MODULE.fullmatch(
             str(value.get("module", "keras"))
         )
+
         if not is_policy or name is None or not isinstance(config, dict) or not config.keys() <= names:
             raise NotImportableError(f"dtype={value!s:.60} is no policy")
         value = name
@@ -232,8 +246,8 @@ def _check_object(name: str, value: Any) -> None:
     is_unlocated = isinstance(value, dict) and value.get("module", "") is None
     if is_unlocated and value.get("class_name") in family.members():
         raise NotImportableError(f"{name}={value!s:.60} has no module")
-    is_of_keras = isinstance(value, dict) and _MODULES.fullmatch(str(value.get("module"))) is not None
-    if is_of_keras and value.get("class_name") not in _OTHER_INITIALIZERS:
+    module = str(value.get("module")) if isinstance(value, dict) else ""
+    if (module == "builtins" or _MODULES.fullmatch(module)) and value.get("class_name") not in _OTHER_INITIALIZERS:
         object_of(family, {**value, "config": {}})  # a class of Keras' own
     if not isinstance(value, dict) or not isinstance(value.get("class_name"), str):
         raise NotImportableError(f"{name}={value!s:.60} is no class with arguments")

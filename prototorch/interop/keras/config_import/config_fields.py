@@ -27,6 +27,7 @@ __all__ = [
     "READ_ELSEWHERE",
     "NotImportableError",
     "activation_layer",
+    "is_of_keras_3",
     "object_of",
     "our_fields",
     "plain_name",
@@ -70,6 +71,12 @@ def plain_name(value: Any) -> str | None:
     if isinstance(value, dict) and value.get("class_name") == "function" and isinstance(value.get("config"), str):
         return value["config"]
     return None
+
+
+def is_of_keras_3(config: Mapping[str, Any]) -> bool:
+    """Whether Keras 3 wrote the config of a layer: its dtype is a policy of a class that older versions do not have."""
+    policy = config.get("dtype")
+    return isinstance(policy, dict) and str(policy.get("class_name")).endswith("DTypePolicy")
 
 
 def activation_layer(value: Any) -> ActivationLayer:

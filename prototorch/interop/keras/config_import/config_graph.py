@@ -21,10 +21,10 @@ from prototorch.interop.keras.config_import.config_references import (
     replace_references,
     tensor_references,
 )
+from prototorch.interop.keras.config_json import MODEL_CLASSES
 
 __all__ = ["CallOutput", "ConfigGraph", "KerasLayerCall", "read_graph"]
 
-MODEL_CLASSES = ("Sequential", "Functional", "Model")
 _BUILT_MODEL_CLASSES = ("Functional", "Model")  # have a call of their own, on their inputs, before all others
 MAX_CALLS = 100_000
 MAX_MODEL_DEPTH = 30  # models inside each other
@@ -266,7 +266,7 @@ class _Reader:
     # ------------------------------------------------------------------ parts
 
     def check_input(self, entry: Mapping[str, Any]) -> None:
-        self.check(entry, lambda: check_input(entry["config"], str(entry.get("module") or "")))
+        self.check(entry, lambda: check_input(entry["config"]))
         self.check(entry, lambda: check_class(entry))
 
     def check_names(self, names: list[Any]) -> None:

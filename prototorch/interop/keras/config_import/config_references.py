@@ -88,7 +88,8 @@ def call_arguments(node: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def _mark(value: Any) -> Any:
     if _is_tensor(value):
         tensor = value["config"]
-        is_shape = isinstance(tensor["shape"], list) and all(type(n) in (int, type(None)) for n in tensor["shape"])
+        sizes = tensor["shape"]
+        is_shape = isinstance(sizes, list) and all(n is None or (type(n) is int and n >= 0) for n in sizes)
         if not is_shape or not is_dtype(tensor["dtype"]):
             raise ValueError(f"a tensor {str(tensor)[:60]}")
         name, call, output = tensor["keras_history"]

@@ -208,7 +208,7 @@ def _check_kind(call: KerasLayerCall) -> None:
         raise NotImportableError(row.reason)
     if row is not None and row.layers and call.config.get("stateful"):
         raise NotImportableError("stateful=True has no counterpart: each batch begins anew")
-    if call.module and not is_keras_module(call.module):
+    if call.module and not is_keras_module(call.module, call.kind):
         raise NotImportableError(
             f"a class of somebody's own ({call.module[:60]}), whose program is not in the file: rebuild the model with "
             "Keras' layers"
