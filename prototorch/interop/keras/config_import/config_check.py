@@ -176,6 +176,8 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
             raise NotImportableError(f"has an argument {name!r:.60}, which {kind} of Keras does not have")
         if name in _BOOLEANS:
             _check_truth_value(name, value)
+        if name == "stateful" and value:
+            raise NotImportableError("stateful=True has no counterpart: each batch begins anew")
         if name == "trainable" and value is None:
             raise NotImportableError("trainable=None is no truth value")
         if name == "name" and not isinstance(value, str):

@@ -206,8 +206,6 @@ def _check_kind(call: KerasLayerCall) -> None:
     row = row_of_name(call.kind)
     if row is not None and not row.layers and row.reason:
         raise NotImportableError(row.reason)
-    if row is not None and row.layers and call.config.get("stateful"):
-        raise NotImportableError("stateful=True has no counterpart: each batch begins anew")
     if call.module and not is_keras_module(call.module, call.kind):
         raise NotImportableError(
             f"a class of somebody's own ({call.module[:60]}), whose program is not in the file: rebuild the model with "
