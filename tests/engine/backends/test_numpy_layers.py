@@ -16,7 +16,9 @@ from prototorch.engine.backends.cpu.numpy import (
 )
 from tests.engine.backends.kernel_check import check, plain
 
-ACTIVATIONS = sorted({op.name for op in activation_kernels.CHUNKED} | {"relu", "relu_grad", "relu6_grad", "sigmoid"})
+ACTIVATIONS = sorted(
+    {op.name for op in activation_kernels.CHUNKED} | {"relu", "relu_grad", "relu6_grad", "hard_sigmoid_grad", "sigmoid"}
+)
 ATTRS = {"gelu": {"approximate": True}}
 # 1 / (1 + exp(-x)) in place of the plain body's formula: three roundings, and 0 where the result is no normal number
 ROUNDED = {"sigmoid": {"rtol": 5e-7, "atol": 2e-38}}

@@ -70,15 +70,29 @@ def relu_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, An
 @kernel("numpy", "relu6_grad")
 def relu6_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
     """g where the output is above 0 and below 6, else 0."""
+    return _between_grad(ins, outs, 6)
+
+
+@kernel("numpy", "hard_sigmoid_grad")
+def hard_sigmoid_grad(ins: tuple[Spec, ...], outs: tuple[Spec, ...], attrs: dict[str, Any]) -> KernelFn | None:
+    """g / 6 where the output is above 0 and below 1, else 0."""
+    return _between_grad(ins, outs, 1, 1 / 6)
+
+
+def _between_grad(
+    ins: tuple[Spec, ...], outs: tuple[Spec, ...], limit: float, factor: float | None = None
+) -> KernelFn | None:
     if not has_numpy_dtypes(*ins):
         return None
 
     def body(g: Any, v: Any, y: Any) -> None:
         above, below = scratch_arrays((v.shape, "bool"), (v.shape, "bool"))
         np.greater(v, 0, out=above)
-        np.less(v, 6, out=below)
+        np.less(v, limit, out=below)
         np.logical_and(above, below, out=above)
         _select(g, above, y)
+        if factor is not None:
+            np.multiply(y, factor, out=y)
 
     return elementwise.make_chunked_kernel(body, ins, outs[0])
 
