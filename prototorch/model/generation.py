@@ -119,7 +119,7 @@ class _GeneratedText:
         self._text, self._length = "", 0  # what has been decoded, and how much of it was given
 
     def add(self, token: int) -> str:
-        """What is known of the text with a token more, from where the last part ended."""
+        """The next part of the text, with a token more: from where the last part ended."""
         self.ids.append(token)
         self._new_ids.append(token)
         self._text = self._tokenizer.decode(self._new_ids)
@@ -130,7 +130,7 @@ class _GeneratedText:
         return self._part(len(self._text) - self._uncertain_length())
 
     def rest(self) -> str:
-        """What was held back."""
+        """The part that was held back."""
         return self._part(len(self._text))
 
     def _part(self, end: int) -> str:
@@ -145,7 +145,7 @@ class _GeneratedText:
 
 
 def _first_ids(tokenizer: Tokenizer, prompts: list[str], inputs: Sequence[TextInput]) -> list[list[int]]:
-    """What each text begins with. Raises UsageError for a prompt without tokens."""
+    """The first ids of each text. Raises UsageError for a prompt without tokens."""
     if len(inputs) == 2:
         return [[tokenizer.edge_ids()[0]] for _ in prompts]
     start = None if tokenizer.start_token is None else tokenizer.token_id(tokenizer.start_token)

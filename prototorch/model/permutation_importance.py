@@ -23,7 +23,7 @@ MAX_COLUMNS = 10_000
 
 @dataclass(frozen=True)
 class ColumnImportance:
-    """What shuffling a column does.
+    """The effect of shuffling a column.
 
     Attributes:
         name: of the column; input: of the net that it is part of.

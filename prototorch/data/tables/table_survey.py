@@ -1,4 +1,4 @@
-"""What the columns of a table hold, and which of them a model should read: types, gaps, identifiers, leaks."""
+"""A survey of the columns of a table: types, gaps, identifiers, leaks, and the columns that a model should read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TargetKind = Literal["classes", "values"]
 
 @dataclass(frozen=True)
 class ColumnSurvey:
-    """What a column holds.
+    """The contents of a column.
 
     Attributes:
         type: that a model reads it as; None: it is left out.
