@@ -129,7 +129,7 @@ class DecodingContext(Context, Protocol):
         capacity]."""
 
     def state(self, name: str, first: ArrayValue) -> ArrayValue:
-        """The value that `set_state` kept under this name at the last call; ``first`` at the first step of a sequence."""
+        """The value that `set_state` kept under this name at the last call; ``first`` at a sequence's first step."""
 
     def set_state(self, name: str, value: ArrayValue) -> None:
         """Keep a value [batch, ...] for the next call."""

@@ -1,4 +1,4 @@
-"""A survey of the columns of a table: types, gaps, identifiers, leaks, and the columns that a model should read."""
+"""A survey of the columns of a table: types, gaps, identifiers, leaks; which of them a model should read."""
 
 from __future__ import annotations
 
