@@ -154,7 +154,7 @@ class ValueReport:
 def evaluation_report(
     model: Model, x: Any = None, y: Any = None, batch_size: int | None = None
 ) -> dict[str, ClassReport | ValueReport]:
-    """The classes that a model confuses on data, and the errors of its values, by output: x and y as for `Model.evaluate`.
+    """The classes that a model confuses, and the errors of its values, by output: x and y as for `Model.evaluate`.
 
     An output with a loss of classes, or of yes and no with one unit, has a `ClassReport`; the most probable class is
     the predicted one. Of several axes each position counts; positions of ``ignore_class`` do not. An output with a loss

@@ -152,8 +152,7 @@ class _Expander(NetExpander):
             statement = replace(statement, outputs=())
         scoped = scope.kind == LAYER and statement.name in ("top", "bottom")
         inside = scope
-        kind = type(value.items[0] if type(value) is ListValue and value.items else value)
-        if kind is TypedBlock or kind is Body:
+        if any(isinstance(item, TypedBlock | Body) for item in (value.items if type(value) is ListValue else (value,))):
             inside = replace(scope, owner=(*scope.owner, statement.name))
         new_value = self.expand_value(value, names, inside, scoped)
         if scoped and statement.name == "bottom":

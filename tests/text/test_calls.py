@@ -18,6 +18,7 @@ from prototorch.engine.harness.parse_example import parse_layer
 from prototorch.errors import TextError
 from prototorch.graph.net_reader import read_net
 from prototorch.layers.base import Layer
+from prototorch.model.load import model_from_text
 from prototorch.text.call_style import to_calls
 from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
@@ -233,3 +234,10 @@ def test_a_negated_value_stands_bare_in_a_call():
     for text in ("Dense(-n)\n", "Dense(-inf)\n", "Dense(-1)\n", "f(ClipValue(-clip, clip))\n"):
         assert format_document(parse(text)) == text
         assert parse(format_document(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize("metrics", ["[mae, TopKCategoricalAccuracy(2)]", "[TopKCategoricalAccuracy(2), mae]"])
+def test_a_call_behind_a_word_in_a_list_takes_values_by_position(metrics):
+    text = f'input("x", [4])\nDense(3)\ncompile {{ loss: mse  metrics: {metrics} }}'
+    metric = next(m.type for m in model_from_text(text).compile_block.metrics if hasattr(m.type, "k"))
+    assert metric.k == 2

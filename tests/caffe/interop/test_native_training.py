@@ -85,7 +85,7 @@ def test_solver(converted):
     optimizer = compiled.optimizer
     assert (type(optimizer).__name__, optimizer.momentum, optimizer.nesterov) == ("SGD", 0.9, True)
     assert (optimizer.l2, optimizer.global_clipnorm) == (0.005, 2)
-    assert "StepDecay { initial_learning_rate: 0.1  step_size: 30  gamma: 0.5 }" in text
+    assert "StepDecay(0.1, step_size: 30, gamma: 0.5)" in text
     assert {b.layers: b.factor for b in compiled.lr_mult} == {("**/bias",): 2, ("ip2/kernel",): 10}
     assert {b.layers: b.factor for b in compiled.decay_mult} == {("**/bias",): 0}
     assert (fit.epochs, fit.steps_per_epoch, fit.validation_steps, fit.batch_size) == (5, 50, 7, 6)
