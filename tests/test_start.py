@@ -71,7 +71,7 @@ def _command(*arguments: str) -> str:
         pytest.param(_command("devices"), 118, {"numpy", "llvmlite"}, id="devices"),
         pytest.param(_command("check", "lenet"), 454, {"numpy", "lark", "llvmlite", "PIL"}, id="check"),
         pytest.param(_command("summary", "lenet"), 452, {"numpy", "lark", "llvmlite", "PIL"}, id="summary"),
-        pytest.param(LOAD, 331, {"numpy", "lark", "PIL"}, id="load_model"),
+        pytest.param(LOAD, 333, {"numpy", "lark", "PIL"}, id="load_model"),
         pytest.param(TENSOR, 175, {"numpy", "llvmlite"}, id="tensor"),
     ],
 )
