@@ -63,7 +63,7 @@ class SelectingGrad(ActivationGrad):
 
     def passes(self, v: Any, **attrs: Any) -> Any:
         """The condition under which the activation is not constant at v."""
-        raise NotImplementedError
+        raise TypeError(f"{self.name} does not define passes")
 
     def scale(self, g: Any, v: Any, **attrs: Any) -> Any:
         """The gradient where it passes."""
