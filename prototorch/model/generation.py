@@ -108,40 +108,51 @@ def generate_stream(
             yield text.number, part
 
 
+_PART_OF_CHARACTER = "\N{REPLACEMENT CHARACTER}"  # bytes that the next token may complete
+
+
 class _GeneratedText:
     """One text as it is generated: its ids, those of the prompt included, and how much of it has been given."""
 
     def __init__(self, number: int, ids: list[int], tokenizer: Tokenizer, stops: list[str], rng: np.random.Generator):
         self.number, self.ids, self.rng = number, ids, rng
-        self.is_complete = False
+        self.is_complete = self.is_stopped = False
         self._tokenizer, self._stops = tokenizer, stops
         self._new_ids: list[int] = []
-        self._text, self._length = "", 0  # what has been decoded, and how much of it was given
+        self._begin = self._end = 0  # of the last ids whose text is known whole: the next ones are decoded behind them
+        self._text, self._length = "", 0  # the text so far, and how much of it was given
 
     def add(self, token: int) -> str:
         """The next part of the text, with a token more: from where the last part ended."""
         self.ids.append(token)
         self._new_ids.append(token)
-        self._text = self._tokenizer.decode(self._new_ids)
-        ends = [place for stop in self._stops if (place := self._text.find(stop)) >= 0]
+        before = self._tokenizer.decode(self._new_ids[self._begin : self._end])
+        after = self._tokenizer.decode(self._new_ids[self._begin :])
+        if len(after) <= len(before) or after.endswith(_PART_OF_CHARACTER):
+            return ""
+        searched = max(0, len(self._text) - max(map(len, self._stops), default=0))
+        self._text += after[len(before) :]
+        self._begin, self._end = self._end, len(self._new_ids)
+        ends = [place for stop in self._stops if (place := self._text.find(stop, searched)) >= 0]
         if ends:
-            self._text, self.is_complete = self._text[: min(ends)], True
+            self._text, self.is_complete, self.is_stopped = self._text[: min(ends)], True, True
             return self._part(len(self._text))
-        return self._part(len(self._text) - self._uncertain_length())
+        return self._part(len(self._text) - self._begun_stop_length())
 
     def rest(self) -> str:
         """The part that was held back."""
+        if not self.is_stopped:
+            self._text = self._tokenizer.decode(self._new_ids)  # an unfinished character included
         return self._part(len(self._text))
 
     def _part(self, end: int) -> str:
         begin, self._length = self._length, max(self._length, end)
         return self._text[begin:end]
 
-    def _uncertain_length(self) -> int:
-        """Of the last characters, those that may be the begin of a stop, or part of a character."""
-        whole = len(self._text.rstrip("\N{REPLACEMENT CHARACTER}"))
+    def _begun_stop_length(self) -> int:
+        """Of the last characters, those that may be the begin of a stop."""
         lengths = [n for stop in self._stops for n in range(1, len(stop)) if self._text.endswith(stop[:n])]
-        return max(len(self._text) - whole, *lengths, 0)
+        return max(lengths, default=0)
 
 
 def _first_ids(tokenizer: Tokenizer, prompts: list[str], inputs: Sequence[TextInput]) -> list[list[int]]:

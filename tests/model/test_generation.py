@@ -9,6 +9,7 @@ from click.testing import CliRunner
 import prototorch as pt
 from prototorch.cli.main import group
 from prototorch.errors import UsageError
+from prototorch.model.generation import _GeneratedText
 from prototorch.model.load import model_from_text
 
 NEXT = """
@@ -205,3 +206,35 @@ def test_what_is_kept_changes_no_text(monkeypatch):
     kept = pt.generate(model, ["ab", "c"], 40, seed=2)  # beyond the window of 12, too
     monkeypatch.setattr("prototorch.model.next_logits.find_decoder", lambda *arguments: None)
     assert kept == pt.generate(model, ["ab", "c"], 40, seed=2)
+
+
+class _Bytes:
+    """A tokenizer whose tokens are the bytes of UTF-8."""
+
+    def decode(self, ids):
+        return bytes(ids).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "expected"),
+    [
+        ("héllo wörld ∑ 😀!", [], "héllo wörld ∑ 😀!"),
+        ("héllo wörld ∑ 😀!", ["ö"], "héllo w"),
+        ("aaab", ["aab", "zz"], "a"),
+        ("one stop is two", [" is t", "stop ix"], "one stop"),
+    ],
+)
+def test_parts_of_characters_and_of_stops_are_held_back(text, stops, expected):
+    one, parts = _GeneratedText(0, [], _Bytes(), stops, None), []
+    for token in text.encode():
+        if not one.is_complete:
+            parts.append(one.add(token))
+    parts.append(one.rest())
+    assert "".join(parts) == expected
+    assert all("\N{REPLACEMENT CHARACTER}" not in part for part in parts)
+
+
+def test_bytes_that_are_no_character_are_given_at_the_end():
+    one = _GeneratedText(0, [], _Bytes(), [], None)
+    assert [one.add(token) for token in b"ab\xf0\x9f"] == ["a", "b", "", ""]
+    assert one.rest() == "\N{REPLACEMENT CHARACTER}"
