@@ -14,6 +14,7 @@ from prototorch.text.diagnostics import Report
 from prototorch.text.loader import load_text
 from prototorch.text.reader import parse
 from prototorch.text.writer import format_document
+from tests.text.test_blocks_as_values import RESNET
 
 HEAD = 'input("a", [4])\ninput("b", [4])\n'
 ATTEND = """
@@ -26,35 +27,6 @@ block attend(units: 3) {
   mixed = Add(scores, m)
   output: ["mixed", "scores"]
 }
-"""
-RESNET = """
-name: "resnet101"
-param classes: 1000
-input("image", [3, 224, 224])
-
-block conv_bn(filters, kernel: 1, stride: 1) {
-  Conv2D(filters, kernel, stride, padding: kernel // 2, use_bias: false)
-  BatchNormalization
-}
-
-block bottleneck(width, stride: 1, project: false) {
-  x = input
-  conv_bn(width)             ReLU
-  conv_bn(width, 3, stride)  ReLU
-  y = conv_bn(4 * width)
-  if $project { z = conv_bn(x, 4 * width, stride: stride)  Add(y, z) } else { Add(y, x) }
-  ReLU
-}
-
-conv_bn(64, 7, 2)
-ReLU
-MaxPooling2D(3, 2, padding: 1)
-repeat row in [[64, 3, 1], [128, 4, 2], [256, 23, 2], [512, 3, 2]] {
-  bottleneck(row[0], row[2], project: true)
-  repeat $(row[1] - 1) { bottleneck(row[0]) }
-}
-GlobalAveragePooling2D
-Dense(classes, name: "logits")
 """
 
 

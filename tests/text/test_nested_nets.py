@@ -13,39 +13,12 @@ from prototorch.text.call_style import to_calls
 from prototorch.text.loader import load_document
 from prototorch.text.reader import parse
 from prototorch.text.writer import format_document
-
-BASE = """
-name: "base"
-param width: 4
-param rate: 0.5
-input { name: "v"  shape: [6] }
-Dense { name: "a"  units: $width  activation: tanh }
-Dropout { rate: $rate }
-Dense { name: "b"  units: 5 }
-compile { loss: mse  optimizer: adam }
-"""
-PAIR = """
-input { name: "l"  shape: [3] }
-input { name: "r"  shape: [3] }
-Dense { name: "tower_l"  bottom: "l"  units: 2  weights: "tower" }
-Dense { name: "tower_r"  bottom: "r"  units: 2  weights: "tower" }
-Subtract { name: "d"  bottom: ["tower_l", "tower_r"] }
-Dense { name: "twice"  units: 2  share { weight: "kernel"  source: "sq/kernel" } }
-Add { name: "sum"  bottom: ["d", "twice"] }
-output: ["d", "sum"]
-""".replace('Dense { name: "twice"', 'Dense { name: "sq"  units: 2 }\nDense { name: "twice"')
+from tests.text.nested_folder import BASE, model_of, write_nets
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "base.proto").write_text(BASE)
-    (tmp_path / "pair.proto").write_text(PAIR)
-    return tmp_path
-
-
-def model_of(folder, text, **options):
-    (folder / "outer.proto").write_text(text)
-    return pt.load_model(folder / "outer.proto", **options)
+    return write_nets(tmp_path)
 
 
 def names(model):
