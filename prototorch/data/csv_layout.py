@@ -1,4 +1,4 @@
-"""Whether rows of a CSV file are a table: mistakes of its layout, each with its line and what to do about it."""
+"""Checks of the layout of a CSV file: each mistake with its line and its remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_delimiter(first_line: str, prefers_tabs: bool = False) -> str:
 
 
 def one_column_hint(names: Sequence[str]) -> str:
-    """What to say of a table of one column in which another one is missing."""
+    """The hint for a table of one column in which another one is missing."""
     if len(names) != 1:
         return ""
     return ". It has one column: columns are separated by a comma, a semicolon, a tab or |"

@@ -210,7 +210,7 @@ class Data(Block):
         return SiamesePairs(samples) if self.pairs else samples
 
     def image_reader(self, shape: tuple[int | None, ...] | None) -> ImageReader:
-        """What decodes images for an input of this shape [channels, height, width]."""
+        """The reader of images for an input of this shape [channels, height, width]."""
         image = shape if shape is not None and len(shape) == 3 else (None, None, None)
         size = self.size
         if size is None and image[1] is not None and image[2] is not None:

@@ -104,7 +104,7 @@ def describe_word(word: str) -> str:
 
 
 def number_hint(cell: str) -> str:
-    """What to write where a cell of a column of numbers is none."""
+    """The hint for a cell of a column of numbers that is none."""
     text = cell.strip()
     if DECIMAL_COMMA.fullmatch(text):
         return '; a comma is declared: data { decimal: "," }, or thousands: "," where 1,234 is more than a thousand'

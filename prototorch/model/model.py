@@ -432,7 +432,7 @@ class Model:
 
     @property
     def table_columns(self) -> TableColumns:
-        """What is known of the columns of the tables that it was trained on."""
+        """The columns of the tables that it was trained on, as far as they are known."""
         return self._table_columns
 
     @table_columns.setter

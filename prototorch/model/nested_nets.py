@@ -110,7 +110,7 @@ def _outputs(use: NetUse, read: ReadNet) -> tuple[str, ...]:
 
 
 def _settings(use: NetUse, fields: Mapping[str, Field]) -> tuple[Field, ...]:
-    """What a use says of all layers in it, as fields of the use of a block."""
+    """The fields of a use that count for all layers in it."""
     settings = [fields[name] for name in ("trainable", "lr_mult", "decay_mult") if name in fields]
     if use.shared_weights is not None:
         settings.append(replace(fields["shared_weights"], name="weights"))

@@ -1,4 +1,4 @@
-"""What a text takes over from the nets in it, and what it leaves out: notes of `check` and `summary`."""
+"""Notes of `check` and `summary` on nets in a text: the parts that it takes over, and those that it leaves out."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class BlockExpander(BlockArguments, ABC):
         return True
 
     def layer_inputs(self, body: Body, names: Names, scope: Scope) -> tuple[str, ...]:
-        """What a layer reads, by full names; empty where it is not known."""
+        """The outputs that a layer reads, by full names; empty where they are not known."""
         bottom = next((f for f in body.fields if f.name == "bottom"), None)
         if bottom is None:
             return current_outputs(self, scope)
@@ -232,7 +232,7 @@ class BlockExpander(BlockArguments, ABC):
         return fields
 
     def connect(self, target: Scope, scope: Scope, outputs: list[str], is_identity: bool) -> None:
-        """What follows a use reads its first output."""
+        """Let the layer behind a use read its first output."""
         if not outputs:
             scope.bottom = target.bottom
             return

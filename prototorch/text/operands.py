@@ -84,7 +84,7 @@ def render_value(value: Any, depth: int = 2) -> str:
 
 
 def to_operand(value: Value) -> Any:
-    """What a parameter bound to this node is worth in expressions."""
+    """The value, in expressions, of a parameter that is bound to this node."""
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Word):

@@ -162,7 +162,7 @@ def refuse_closed_names(state: ExpansionState, value: Value, scope: Scope) -> Va
 
 
 def current_outputs(state: ExpansionState, scope: Scope) -> tuple[str, ...]:
-    """What the next layer reads, by full names; empty where it is not known."""
+    """The outputs that the next layer reads, by full names; empty where they are not known."""
     if scope.bottom:
         names = tuple(string_values(scope.bottom[0]))
     elif scope.last:

@@ -88,7 +88,7 @@ class Styler(ABC):
         return s
 
     def inside(self, s: Field, body: Body, context: StyleContext) -> Body:
-        """What a field holds in its braces."""
+        """The statements in the braces of a field."""
         layers = StyleContext(context.variables, context.outputs, None, context.indent + 1)
         fields = StyleContext(context.variables, {}, (*(context.owner or ()), s.name), context.indent + 1)
         block = self.find_block(s.name) if context.owner is None else None

@@ -17,10 +17,10 @@ __all__ = ["LearningRates", "check_rate", "optimizer_field", "rates_to_change"]
 
 
 class RateHolder(Protocol):
-    """What has a learning rate for each optimizer."""
+    """An object with a learning rate for each optimizer."""
 
     def optimizer_names(self) -> tuple[str, ...]:
-        """What the optimizers are called, in their order."""
+        """The names of the optimizers, in their order."""
 
     def learning_rate_of(self, name: str) -> float:
         """The learning rate of the next step of an optimizer."""

@@ -77,7 +77,7 @@ class Preprocessor:
             idle.append(self._make_executor(raw, training))
 
     def _key(self, raw: Spec) -> Any:
-        """What an executor is made for: the spec, and the constants that layers have learned."""
+        """The key of an executor: the spec, and the constants that layers have learned."""
         adapted = [layer for layer in self.layers if isinstance(layer, AdaptedLayer)]
         return (raw, *(layer.revision for layer in adapted)) if adapted else raw
 

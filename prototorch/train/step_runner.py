@@ -125,7 +125,7 @@ class StepRunner(FitState):
         return LearningRates(self)
 
     def optimizer_names(self) -> tuple[str, ...]:
-        """What the optimizers are called, in their order. Raises UsageError where the model is not compiled."""
+        """The names of the optimizers, in their order. Raises UsageError where the model is not compiled."""
         return tuple(group.name for group in self.plan_cache.update_rules.groups)
 
     def learning_rate_of(self, name: str) -> float:

@@ -1,4 +1,4 @@
-"""What a data block and an earlier training say of how a table is read, for the model that reads it."""
+"""The options of reading a table for a model: those of its data block and of an earlier training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is learned of one column of a table by its training rows."""
+"""The encoding of a column of a table, which its training rows decide."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _fit_number_lists(
 
 
 def _fill(values: TypedValues, missing: str | float, gaps: np.ndarray, label: str) -> tuple[str, float | str | None]:
-    """What a gap becomes: "fill", "indicator", "drop" or "error", and the value."""
+    """The treatment of a gap, "fill", "indicator", "drop" or "error", and the value."""
     if missing in ("drop", "error"):
         return str(missing), None
     type_ = values.type

@@ -1,4 +1,4 @@
-"""What is learned of a target column of a table: its scale, and the names of its classes."""
+"""The encoding of a target column of a table: its scale, and the names of its classes."""
 
 from __future__ import annotations
 

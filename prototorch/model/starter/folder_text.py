@@ -21,7 +21,7 @@ MIN_FILE_CLASSES = 2
 
 
 def image_folder_text(folder: Path, name: str, source: str) -> tuple[str, list[str]]:
-    """The text of a convolutional net for a folder of images, and what a reader is told, a line each.
+    """The text of a convolutional net for a folder of images, and the notes that are printed, a line each.
 
     Raises DataError for a folder that has no class folders with images.
     """
@@ -79,7 +79,7 @@ def image_folder_text(folder: Path, name: str, source: str) -> tuple[str, list[s
 
 
 def text_folder_text(folder: Path, name: str, source: str) -> tuple[str, list[str]]:
-    """The text of a net for a folder of text files, and what a reader is told, a line each.
+    """The text of a net for a folder of text files, and the notes that are printed, a line each.
 
     The net reads the words of a text as a set, by the mean of their vectors, a strong simple model of short and long
     texts alike. Raises DataError for a folder that has no class folders with text files.

@@ -9,7 +9,7 @@ __all__ = ["table_text"]
 
 
 def table_text(survey: TableSurvey, name: str, source: str, table: str | None = None) -> tuple[str, list[str]]:
-    """The text of a model for a table, and what a reader is told about the columns, a line each.
+    """The text of a model for a table, and the notes on its columns that are printed, a line each.
 
     The net adds a linear model to a small one of two layers, so that it can be as good as the linear one. source: the
     path that the text names; table: the sheet or table inside.

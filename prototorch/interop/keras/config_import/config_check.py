@@ -199,7 +199,7 @@ def check_arguments(kind: str, config: Mapping[str, Any]) -> None:
 
 
 def _items(values: Iterable[Any]) -> Iterator[Any]:
-    """What is in lists of lists."""
+    """The elements of lists of lists."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from _items(value)
